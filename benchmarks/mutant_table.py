@@ -415,7 +415,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ("core/probe.py", "if not value.is_floating_point():", "if False:"),
     ],
     "tests/core/test_preserve.py": [
-        ("core/preserve.py", "table.clear()", "pass"),
+        ("core/module_state.py", "table.clear()", "pass"),
     ],
     (
         "tests/curvature/test_bad_input.py "

@@ -16,6 +16,7 @@ from bathyscope.core.fetch import near
 from bathyscope.core.global_state import users_autocast
 from bathyscope.core.hints import check_class_targets, forward_hint, label_range_sentence, loss_hint
 from bathyscope.core.nested import class_axis, forward, tensors_in
+from bathyscope.core.walks import once
 
 Batch = tuple[Any, Any]
 """Inputs and targets. Inputs are a tensor, a tuple of positional or a mapping of named inputs."""
@@ -235,7 +236,7 @@ def check_parameters(model: object, *, with_values: bool = True) -> None:
             f"The model ({type(model).__name__}) has no parameters; there is nothing to measure."
         )
     if with_values:
-        check_values(model)
+        once(model, check_values)
 
 
 def _how_to_get_a_model(given: object) -> str:

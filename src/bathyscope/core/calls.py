@@ -14,6 +14,7 @@ from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors, first_samples, main_tensor, tensors_in
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block
+from bathyscope.core.walks import named_modules, once
 
 
 class UnbuiltModel(UsageError):
@@ -70,7 +71,7 @@ def calls_of_few(model: nn.Module, inputs: object) -> list[Call]:
     of experts that few samples do not need), the whole batch is run.
     """
     samples = next((len(t) for t in tensors_in(inputs) if t.ndim), 0)
-    if samples < 4 * _FEW:
+    if samples <= _FEW:
         return calls_of(model, inputs)
     try:
         calls = calls_of(model, first_samples(inputs, _FEW))
@@ -202,7 +203,7 @@ class Members:
 
     def __init__(self, model: nn.Module) -> None:
         self.root = unwrap(model)
-        self.named = dict(self.root.named_modules())
+        self.named = named_modules(self.root)
         self.names = list(self.named)
         self.known: dict[tuple[str, str], dict[str, nn.Module]] = {}
 
@@ -223,7 +224,7 @@ class Members:
 
 def members_of(model: nn.Module | Members) -> Members:
     """The members of a model, or those walked before."""
-    return model if isinstance(model, Members) else Members(model)
+    return model if isinstance(model, Members) else once(model, Members)
 
 
 def modules_of(model: nn.Module | Members, block: Block) -> dict[str, nn.Module]:

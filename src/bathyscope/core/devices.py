@@ -23,6 +23,7 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.nested import map_tensors
 from bathyscope.core.records import Measurement
+from bathyscope.core.walks import named_parameters
 
 Measure = TypeVar("Measure", bound=Callable[..., Any])
 
@@ -182,7 +183,7 @@ def packed_note(names: Sequence[str]) -> str:
 
 def lacks_double(model: nn.Module) -> bool:
     """Whether the model lies on a device, or on one among several, without double precision."""
-    return not all(map(has_double, {p.device for p in model.parameters()}))
+    return not all(map(has_double, {p.device for p in named_parameters(model).values()}))
 
 
 def on_cpu(data: object) -> Any:

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from bathyscope.core.nested import map_tensors, tensors_in
+
+T = TypeVar("T")
 
 SMALL = 2**16
 """Entries of a tensor that is reduced on the host: of larger ones only what was made of them is fetched."""
@@ -122,6 +125,24 @@ def small_to_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     small = [name for name, tensor in tensors.items() if tensor.numel() <= SMALL]
     fetched = to_host([tensors[name] for name in small])
     return dict(tensors) | dict(zip(small, fetched, strict=True))
+
+
+def in_parts(items: Sequence[T], sizes: Sequence[int], *, most: int = SMALL) -> list[list[T]]:
+    """Neighbors together as long as their sizes add up to no more: what is joined stays in a cache.
+
+    Examples:
+        >>> in_parts("abcd", [1, 1, 1, 5], most=2)
+        [['a', 'b'], ['c'], ['d']]
+    """
+    result: list[list[T]] = []
+    total = 0
+    for item, size in zip(items, sizes, strict=True):
+        if not result or total + size > most:
+            result.append([])
+            total = 0
+        result[-1].append(item)
+        total += size
+    return result
 
 
 class Readings:

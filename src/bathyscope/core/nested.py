@@ -32,6 +32,9 @@ def main_tensor(value: object) -> Tensor | None:
         >>> main_tensor((torch.zeros(2, 3), {"attention": torch.ones(1)})).shape
         torch.Size([2, 3])
     """
+    first = value[0] if isinstance(value, tuple) and value else value
+    if isinstance(first, Tensor) and first.is_floating_point():  # as of most modules
+        return first
     return next((t for t in tensors_in(value) if t.is_floating_point()), None)
 
 

@@ -4,45 +4,23 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import chain
-from operator import is_
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bathyscope.core.global_state import RngState, measuring, one_at_a_time
 from bathyscope.core.hooks import run_eagerly
+from bathyscope.core.module_state import ManyModules, ModuleState, refill, restore_each
 from bathyscope.core.sharded import FSDP, reshard, sharded_modules
 from bathyscope.core.snapshot import (
-    MUTABLE,
     Restore,
-    snapshot,
     snapshot_tensors,
     version_of,
     write_back,
     write_together,
 )
 
-# Every table of hooks that torch keeps on a module; a name that a torch version lacks is passed over.
-HOOK_TABLES = (
-    "_forward_hooks",
-    "_forward_hooks_with_kwargs",
-    "_forward_hooks_always_called",
-    "_forward_pre_hooks",
-    "_forward_pre_hooks_with_kwargs",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-    "_is_full_backward_hook",
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-)
 _TENSOR_HOOK_TABLES = ("_backward_hooks", "_post_accumulate_grad_hooks")
-_OWN_TABLES = frozenset(
-    {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", *HOOK_TABLES}
-)
 
 
 @contextmanager
@@ -120,16 +98,15 @@ def _protection(model: nn.Module, *, copy_parameters: bool) -> Iterator["_Protec
             reshard(sharded)  # what is put back below are the shards
         stack.enter_context(run_eagerly(inside))
         rewritten = _rewritten_by_a_pass(inside)
-        modules = [_ModuleState.of(module) for module in inside]
+        modules = ManyModules(inside)
         held = {id(p): p for m in inside for p in m._parameters.values() if p is not None}
         parameters = [
             _ParameterState.of(p, copy=copy_parameters or id(p) in rewritten) for p in held.values()
         ]
         values = [RngState.now().restore, *_snapshot_buffers(inside)]
-        of_modules = [state.restore for state in modules]
         of_parameters = [state.restore for state in parameters]
         is_far = any(p.device.type != "cpu" for p in held.values())
-        stack.callback(_restore_all, [*values, *of_modules, *of_parameters], is_far=is_far)
+        stack.callback(_restore_all, [*values, modules.restore, *of_parameters], is_far=is_far)
         for parameter in parameters:
             if parameter.grad is not None:
                 parameter.parameter.grad = None
@@ -145,7 +122,7 @@ class _Protection:
     def __init__(
         self,
         values: list[Restore],  # of random numbers and of buffers
-        modules: list["_ModuleState"],
+        modules: "ManyModules",
         parameters: list["_ParameterState"],
         sharded: list[nn.Module],
         *,
@@ -156,42 +133,17 @@ class _Protection:
         self.is_far = is_far  # on an accelerator
         self.modules = modules
         self.parameters = parameters
-        self.contents = [restore for state in modules for restore in state.contents]
-        self.tables = [
-            table
-            for module in (state.module for state in modules)
-            for table in (vars(module), module._parameters, module._buffers, module._modules)
-        ]
-        self.sizes = list(map(len, self.tables))
-        self.keys = self._keys_now()
-        self.entries = list(chain.from_iterable(table.values() for table in self.tables))
-
-    def _keys_now(self) -> list[str]:
-        # .keys(): a table of a module of torch.jit cannot be iterated over
-        return list(chain.from_iterable(table.keys() for table in self.tables))
 
     def covers(self, model: nn.Module) -> bool:
         """Whether all of a model is protected: it is the one, or a part of it."""
-        return any(state.module is model for state in self.modules)
+        return any(module is model for module in self.modules.modules)
 
     def rewind(self) -> None:
         """Give everything back but hooks and gradients of before, of which a pass inside finds none."""
         if self.sharded:
             reshard(self.sharded)
         of_parameters = [state.rewind for state in self.parameters]
-        _restore_all([*self.values, self._rewind_modules, *of_parameters], is_far=self.is_far)
-
-    def _rewind_modules(self) -> None:
-        for state in self.modules:
-            state.rewind_mode()
-        # of most passes nothing else is left behind: all modules are seen in two comparisons
-        now = chain.from_iterable(table.values() for table in self.tables)
-        are_same = (
-            list(map(len, self.tables)) == self.sizes
-            and self._keys_now() == self.keys
-            and all(map(is_, now, self.entries))
-        )
-        _restore_each(self.contents if are_same else [state.rewind for state in self.modules])
+        _restore_all([*self.values, self.modules.rewind, *of_parameters], is_far=self.is_far)
 
 
 @contextmanager
@@ -199,7 +151,7 @@ def preserve_buffers(model: nn.Module) -> Iterator[None]:
     """Put buffers and RNG back: what one of several passes inside `preserve_model` leaves behind."""
     with_buffers = [module for module in model.modules() if module._buffers]
     states = [RngState.now().restore, *_snapshot_buffers(with_buffers)]
-    states += [_ModuleState.of(module).restore for module in with_buffers]
+    states += [ModuleState.of(module).restore for module in with_buffers]
     try:
         yield
     finally:
@@ -214,16 +166,7 @@ def _snapshot_buffers(modules: Iterable[nn.Module]) -> list[Restore]:
 def _restore_all(states: Sequence[Restore], *, is_far: bool) -> None:
     """From last to first, and each of them even where another one raises; on an accelerator in few waits."""
     with write_together() if is_far else nullcontext():
-        _restore_each(states)
-
-
-def _restore_each(states: Sequence[Restore]) -> None:
-    for number in reversed(range(len(states))):
-        try:
-            states[number]()
-        except BaseException:
-            _restore_each(states[:number])
-            raise
+        restore_each(states)
 
 
 def _rewritten_by_a_pass(modules: Iterable[nn.Module]) -> set[int]:
@@ -280,109 +223,9 @@ class _ParameterState:
         for name in _TENSOR_HOOK_TABLES:
             now = getattr(self.parameter, name, None)
             if now or name in self.hooks:
-                _refill(now, self.hooks.get(name))
-
-
-@dataclass(frozen=True, slots=True)
-class _ModuleState:
-    module: nn.Module
-    training: bool
-    parameters: dict[str, nn.Parameter | None]
-    buffers: dict[str, Tensor | None]
-    modules: dict[str, nn.Module | None]
-    attributes: dict[str, object]
-    contents: list[Restore]  # of attributes that hold something
-    hooks: dict[str, object]  # but for empty tables
-
-    @classmethod
-    def of(cls, module: nn.Module) -> "_ModuleState":
-        own = vars(module)
-        parameters, buffers = module._parameters, module._buffers
-        contents: list[Restore] = []
-        seen: set[int] = set()
-        for name, value in own.items():
-            if type(value) in MUTABLE and name not in _OWN_TABLES:
-                restore = snapshot(value, seen)
-                if restore is not None:
-                    contents.append(restore)
-        return cls(
-            module,
-            module.training,
-            dict(parameters) if parameters else {},
-            dict(buffers) if buffers else {},
-            dict(module._modules),
-            dict(own),
-            contents,
-            {n: _copy_of(own[n]) for n in HOOK_TABLES if own.get(n) not in (None, {})}
-            if _has_hooks(own)
-            else {},
-        )
-
-    def rewind_mode(self) -> None:
-        """Give back train or eval mode."""
-        own = vars(self.module)
-        if own.get("training") is not self.training:
-            if "training" in own:
-                own["training"] = self.training  # what `module.training = …` comes to, much sooner
-            else:
-                self.module.training = self.training
-
-    def rewind(self) -> None:
-        """Give back everything but the hooks."""
-        module, own = self.module, vars(self.module)
-        self.rewind_mode()
-        if self.parameters or module._parameters:
-            _refill(module._parameters, self.parameters)
-        if self.buffers or module._buffers:
-            _refill(module._buffers, self.buffers)
-        if self.modules or module._modules:
-            _refill(module._modules, self.modules)
-        same = all(map(is_, own.values(), self.attributes.values()))
-        if not same or len(own) != len(self.attributes):
-            for name in own.keys() - self.attributes.keys():
-                del own[name]
-            own |= self.attributes
-        for restore in self.contents:
-            restore()
-
-    def restore(self) -> None:
-        """Give back everything."""
-        self.rewind()
-        own = vars(self.module)
-        if not self.hooks and not _has_hooks(own):
-            return
-        for name in HOOK_TABLES:
-            table, now = self.hooks.get(name), own.get(name)
-            if isinstance(now, dict):
-                if now or table:
-                    _refill(now, table)
-            elif table is not None or now is not None:
-                own[name] = table
+                refill(now, self.hooks.get(name))
 
 
 def _address(tensor: Tensor) -> int:
     """Where the values lie; tensors without a storage (sparse, meta) all have the address 0."""
     return tensor.data_ptr() if tensor.layout is torch.strided and not tensor.is_meta else 0
-
-
-def _has_hooks(own: dict[str, object]) -> bool:
-    """Whether any table of a module holds something; quick, for hardly any does."""
-    return any(map(own.get, HOOK_TABLES)) or own.get("_is_full_backward_hook") is not None
-
-
-def _copy_of(table: object) -> object:
-    return dict(table) if isinstance(table, dict) else table
-
-
-def _refill(table: object, contents: object) -> None:
-    """Give a dict its former contents, in order, without replacing the dict: others may hold it."""
-    if isinstance(table, dict) and (table or contents):
-        if isinstance(contents, dict) and _are_the_same(table, contents):
-            return
-        table.clear()
-        table.update(contents if isinstance(contents, dict) else {})
-
-
-def _are_the_same(first: dict[Any, object], second: dict[Any, object]) -> bool:
-    """Whether two dicts hold the same objects under the same keys in the same order."""
-    return list(first) == list(second) and all(map(is_, first.values(), second.values()))

@@ -18,6 +18,7 @@ from bathyscope.core.nested import main_tensor, map_tensors
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.progress import report_progress
 from bathyscope.core.records import Block
+from bathyscope.core.walks import named_parameters
 
 
 class Observer:
@@ -94,7 +95,7 @@ def probe(
     model = unwrap(model)
     inputs, targets = check_batch(model, batch)
     inputs, leaves = make_differentiable(inputs)
-    named = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    named = {n: p for n, p in named_parameters(model).items() if p.requires_grad}
     with (
         preserve_model(model, copy_parameters=False),
         differentiable_rnns(model),

@@ -11,7 +11,7 @@ from bathyscope.core.batch import Batch
 from bathyscope.core.calls import unwrap
 from bathyscope.core.devices import available_bytes, readable_size
 from bathyscope.core.errors import BathyscopeError
-from bathyscope.core.preserve import HOOK_TABLES
+from bathyscope.core.module_state import HOOK_TABLES
 from bathyscope.core.processes import agree, share_batches
 from bathyscope.core.sharded import FSDP, is_sharded, own_class, reshard, sharded_modules
 

@@ -4,7 +4,7 @@ import random
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from operator import is_
 from typing import Any
 
@@ -166,6 +166,12 @@ class ManyTensors:
             and 0 < tensor.numel() <= _SMALL
         )
 
+    @cached_property
+    def parts(self) -> list[Tensor]:
+        """What each tensor held, in its own dtype and shape."""
+        ends = self.values.split([len(bits) for bits in self.bits])
+        return [e.view(d.dtype).view(d.shape) for e, d in zip(ends, self.data, strict=True)]
+
     def restore(self) -> None:
         """Give them back what they were; only what differs is written."""
         for tensor, data, (address, num_bytes) in zip(
@@ -187,11 +193,10 @@ class ManyTensors:
         before = [0, *counts]
         changed = [i for i, count in enumerate(counts) if count != before[i]]
         if changed:
-            parts = self.values.split([len(b) for b in self.bits])
             with torch.no_grad():
-                for i in changed:
-                    tensor = self.tensors[i]
-                    tensor.copy_(parts[i].view(tensor.dtype).view(tensor.shape))
+                torch._foreach_copy_(
+                    [self.tensors[i] for i in changed], [self.parts[i] for i in changed]
+                )
 
 
 _SMALL = 2**14

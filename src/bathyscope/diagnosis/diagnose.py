@@ -27,6 +27,7 @@ from bathyscope.core.preserve import preserve_once
 from bathyscope.core.progress import begin_stage
 from bathyscope.core.records import CAUSES, Measurement, Number
 from bathyscope.core.stepping import copy_to_cpu
+from bathyscope.core.walks import named_parameters, walked_once
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
 from bathyscope.diagnosis.scope import sample_blocks, trim_batch, wanted_blocks
 from bathyscope.rules.evidence import evidence_of
@@ -267,7 +268,7 @@ def _diagnose_together(model: nn.Module, batch: Batch, request: _Request) -> Dia
 
 def _measure_and_judge(model: nn.Module, batch: Batch, request: _Request) -> Diagnosis:
     """Everything but the look-ahead."""
-    with preserve_once(model):
+    with preserve_once(model), walked_once():
         batch, fewer = trim_batch(model, batch, memory=request.memory, probes=request.probes)
         begin_stage("every block measured", 1, 4 if request.probes == "full" else 1)
         blocks = blocks_of(model, batch[0], blocks=wanted_blocks(request.blocks))
@@ -332,7 +333,7 @@ def _provenance(
     model: nn.Module, batch: Batch, measured: Mapping[str, Measurement]
 ) -> dict[str, Number]:
     tensor = next(tensors_in(batch[0]))
-    parameters = list(unwrap(model).parameters())
+    parameters = list(named_parameters(unwrap(model)).values())
     return {
         "bathyscope": __version__,
         "torch": torch.__version__,

@@ -15,6 +15,7 @@ from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.nested import first_samples, tensors_in
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.probe import make_differentiable
+from bathyscope.core.walks import named_parameters
 
 
 def wanted_blocks(blocks: str | Iterable[str] | Blocks | None) -> Blocks | tuple[str, ...] | None:
@@ -96,7 +97,7 @@ def trim_batch(
         return batch, ""
     device = tensors[0].device
     ceiling = int(memory * _GIB) if memory is not None else int(_FRACTION * available_bytes(device))
-    weights = sum(p.nbytes for p in unwrap(model).parameters())
+    weights = sum(p.nbytes for p in named_parameters(unwrap(model)).values())
     is_lean = probes == "full" and device.type != "cpu" and weights > LARGE_VECTOR
     fixed = (_HELD_ON_DEVICE if is_lean else _HELD[probes]) * weights
     try:
@@ -126,7 +127,7 @@ class _TooMuch(BathyscopeError):
 
 def _graph_bytes(model: nn.Module, inputs: object, *, most: int) -> int:
     """Bytes that the graph of a forward pass holds for the backward pass, the weights left out."""
-    seen = {p.untyped_storage().data_ptr() for p in unwrap(model).parameters()}
+    seen = {p.untyped_storage().data_ptr() for p in named_parameters(unwrap(model)).values()}
     total = 0
 
     def count(tensor: Tensor) -> torch.UntypedStorage:

@@ -321,17 +321,31 @@ def _spectra(
     decided = usable & (kept > 0) & clear & (error <= 2 * accuracy * minimum)
     values = np.sqrt(squares.clip(min=0.0))
     how: How = "gram" if stack.dtype == torch.float64 else "gram in float64"
+    # what `Conditioning.of_sorted` computes of one, of all at once
+    with np.errstate(divide="ignore", invalid="ignore"):  # of those that are not decided
+        effective = values[:, 0] / np.sqrt(minimum)
+        stable = ((values / values[:, :1]) ** 2).sum(axis=1)
+        relative = error / (2 * minimum)
+    every = torch.from_numpy(np.ascontiguousarray(values)).unbind()
+    side = values.shape[1]
     return [
-        Conditioning.of_sorted(
-            values[i],
-            tolerance=float(cuts[i]),
-            error=float(error[i] / (2 * minimum[i])),
+        Conditioning(
+            singular_values=one,
+            tolerance=tolerance,
+            rank=rank,
+            condition_number=number if rank == side else math.inf,
+            effective_condition_number=number,
+            stable_rank=stability,
+            error=bound,
             how=how,
         )
-        if decided[i]
+        if is_decided
         else None
-        for i in range(len(values))
-    ]
+        for one, tolerance, rank, number, stability, bound, is_decided in zip(
+            every, cuts.tolist(), kept.tolist(), effective.tolist(), stable.tolist(), relative.tolist(),
+            decided.tolist(), strict=True,
+        )
+    ]  # fmt: skip
 
 
 def _spectrum(

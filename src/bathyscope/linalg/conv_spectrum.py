@@ -307,7 +307,8 @@ def _torus_values(convs: Sequence[Convolution], grid: tuple[int, ...]) -> list[F
     rows = torch.arange(len(plane), device=weight.device)
     chunk = max(1, _CHUNK // taps.weight[..., 0].numel())
     for piece in rows.split(chunk):
-        parts.append(_values_at(transform, piece, start).unflatten(1, (len(convs), -1)))
+        is_real = plane.multiplicity[piece] == 1
+        parts.append(_values_at(transform, piece, start, is_real).unflatten(1, (len(convs), -1)))
     by_frequency = torch.cat(parts).to(working_dtype(weight.dtype)).transpose(0, 1)
     each = by_frequency[0].numel() // len(plane)  # values of a layer at one frequency
     values, order = by_frequency.flatten(1).sort(dim=1, descending=True)
@@ -358,9 +359,11 @@ def _first_precision(dtype: torch.dtype, shape: torch.Size) -> torch.dtype:
     return torch.float32 if 2 * short <= long and dtype != torch.float64 else torch.float64
 
 
-def _values_at(transform: _Transform, rows: Tensor, dtype: torch.dtype) -> Float[Tensor, " f g r"]:
+def _values_at(
+    transform: _Transform, rows: Tensor, dtype: torch.dtype, is_real: Bool[Tensor, " f"]
+) -> Float[Tensor, " f g r"]:
     """Singular values at some frequencies: Gram first, then double precision, then the SVD."""
-    squares = torch.linalg.eigvalsh(transform.gram(rows, dtype))
+    squares = _eigenvalues(transform.gram(rows, dtype), is_real)
     values: Tensor = squares.clamp_min(0).sqrt().double()
     at, groups = _lost(squares, transform.tolerance[dtype]).nonzero(as_tuple=True)
     if not len(at):
@@ -375,6 +378,21 @@ def _values_at(transform: _Transform, rows: Tensor, dtype: torch.dtype) -> Float
     if len(at):
         values[at, groups] = torch.linalg.svdvals(matrices).flip(-1)
     return values
+
+
+def _eigenvalues(
+    gram: Complex[Tensor, " f g m m"], is_real: Bool[Tensor, " f"]
+) -> Float[Tensor, " f g m"]:
+    """Of frequencies that are their own negative the matrices are real, and decomposed in half the time."""
+    result: Tensor
+    if gram.device.type != "cpu" or not is_real.any():
+        result = torch.linalg.eigvalsh(gram)
+        return result
+    result = gram.new_empty(gram.shape[:-1], dtype=gram.real.dtype)
+    result[is_real] = torch.linalg.eigvalsh(gram[is_real].real)
+    if not is_real.all():
+        result[~is_real] = torch.linalg.eigvalsh(gram[~is_real])
+    return result
 
 
 def _lost(squares: Float[Tensor, " *b r"], tolerance: float) -> Bool[Tensor, " *b"]:

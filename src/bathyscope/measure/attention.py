@@ -20,12 +20,13 @@ from bathyscope.core.hooks import Hooks, on_gradient
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.probe import Observer, aside, probe
 from bathyscope.core.records import Block, Measurement
+from bathyscope.core.walks import named_modules
 from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls, in_heads
 from bathyscope.measure.attention_scores import (
     QUERIES,
     SAMPLES,
+    HeadReader,
     HeadStatistics,
-    read_head_statistics,
 )
 from bathyscope.measure.branches import ResidualSums, Sum
 from bathyscope.measure.functions import Together
@@ -151,7 +152,7 @@ def attention_heads(
     probe(
         model, batch, loss=loss, blocks=result, observers=(observer,), modes=(observer.watching(),)
     )
-    observer.readings.flush()
+    observer.reader.flush()
     labels = {block.index: block.label for block in result}
     return {
         labels[index]: tuple(h.statistics for h in heads) for index, heads in observer.heads.items()
@@ -187,6 +188,7 @@ class AttentionObserver(Observer):
         self.blocks = blocks
         self.samples = samples
         self.queries = queries
+        self.reader = HeadReader(self.readings, samples=samples, queries=queries)
         self.has_labels = True
         self.position_effect: float | None = None
         self.heads: dict[int, list[_Heads]] = {}
@@ -218,7 +220,7 @@ class AttentionObserver(Observer):
     def hooked(self) -> Iterator["AttentionObserver"]:
         """As `watching`, without the functions."""
         with Hooks() as hooks:
-            for name, module in self.model.named_modules():
+            for name, module in named_modules(self.model).items():
                 if _NAMED_ATTENTION.search(type(module).__name__):
                     self._look_for_calls(hooks, name, module)
             hooks.after_forward(self.model, self._on_model_output)
@@ -264,7 +266,7 @@ class AttentionObserver(Observer):
 
     def measurement(self) -> Measurement | None:
         """The record, once the pass is over; None where no attention was seen."""
-        self.readings.flush()
+        self.reader.flush()
         if self.hidden:
             self.rows.note(self.hidden_note())
         if not self.heads:
@@ -328,13 +330,7 @@ class AttentionObserver(Observer):
         if call.scale is not None and call.head_width is not None:
             scale = call.scale * math.sqrt(call.head_width)
         heads = _Heads(scale)
-        read_head_statistics(
-            self.readings,
-            call,
-            lambda statistics: setattr(heads, "statistics", statistics),
-            samples=self.samples,
-            queries=self.queries,
-        )
+        self.reader.add(call, lambda statistics: setattr(heads, "statistics", statistics))
         self.heads.setdefault(self.inside.index, []).append(heads)
         if call.differentiable is not None:
             query, key, value = call.differentiable

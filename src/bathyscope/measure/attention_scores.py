@@ -1,14 +1,15 @@
 """What one call of attention does with its queries, head by head, from a sample of them."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from bathyscope.core.fetch import Readings
+from bathyscope.core.fetch import SMALL, Readings, in_parts
+from bathyscope.linalg.conditioning import conditioning_of_many
 from bathyscope.measure.attention_calls import AttentionCall, in_heads
 
 SAMPLES = 4
@@ -16,6 +17,9 @@ SAMPLES = 4
 
 QUERIES = 32
 """Queries of each of them, spread evenly, the last one among them."""
+
+_MOST_KEPT = 2**22
+"""Entries of queries, keys and values that are kept: 16 MB in float32."""
 
 UNIFORM = 0.999
 """A row with this fraction of the largest entropy counts as uniform."""
@@ -86,6 +90,76 @@ def read_head_statistics(
     queries: int = QUERIES,
 ) -> None:
     """Call `then` with `head_statistics`, of a device once the pass is over."""
+    _read_heads(readings, call, [then], samples=samples, queries=queries)
+
+
+class HeadReader:
+    """Reads calls of attention; small ones of one form, as those of all blocks are, together after the pass.
+
+    Of small heads the calls that reduce them cost more than the numbers.
+    """
+
+    def __init__(self, readings: Readings, *, samples: int, queries: int) -> None:
+        self.readings = readings
+        self.samples = samples
+        self.queries = queries
+        self.kept: dict[object, list[tuple[AttentionCall, Callable[[HeadStatistics], None]]]] = {}
+        self.entries = 0
+
+    def add(self, call: AttentionCall, then: Callable[[HeadStatistics], None]) -> None:
+        """Call `then` with `head_statistics`: at once, or after the pass."""
+        query, key, value = call.query, call.key, call.value
+        if (
+            query is None or key is None or value is None
+            or call.scores is not None or call.mask is not None
+            or not all(t.device.type == "cpu" and t.numel() <= SMALL for t in (query, key, value))
+            or not query.shape[1] == key.shape[1] == value.shape[1]
+        ):  # fmt: skip
+            self._read(call, [then])
+            return
+        # copies: the tensors of a pass may be overwritten after the call that shows them
+        copies = [t.detach().clone() for t in (query, key, value)]
+        form = tuple((t.shape, t.dtype) for t in copies), call.causal, call.scale, call.head_width
+        kept = replace(call, query=copies[0], key=copies[1], value=copies[2], differentiable=None)
+        self.kept.setdefault(form, []).append((kept, then))
+        self.entries += sum(t.numel() for t in copies)
+        if self.entries > _MOST_KEPT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Read what is kept, and what the readings still have to fetch."""
+        kept, self.kept, self.entries = self.kept, {}, 0
+        for pairs in kept.values():
+            sizes = [self._num_scores(call) for call, _ in pairs]
+            for part in in_parts(pairs, sizes):
+                calls, thens = zip(*part, strict=True)
+                beside = {
+                    name: torch.cat([getattr(call, name) for call in calls], dim=1)
+                    for name in ("query", "key", "value")
+                }
+                self._read(replace(calls[0], **beside), thens)
+        self.readings.flush()
+
+    def _num_scores(self, call: AttentionCall) -> int:
+        assert call.query is not None
+        assert call.key is not None
+        samples, heads, tokens, _ = call.query.shape
+        return min(samples, self.samples) * heads * min(tokens, self.queries) * call.key.shape[2]
+
+    def _read(self, call: AttentionCall, thens: Sequence[Callable[[HeadStatistics], None]]) -> None:
+        _read_heads(self.readings, call, thens, samples=self.samples, queries=self.queries)
+
+
+def _read_heads(
+    readings: Readings,
+    call: AttentionCall,
+    thens: Sequence[Callable[[HeadStatistics], None]],
+    *,
+    samples: int,
+    queries: int,
+) -> None:
+    """The statistics of a call, or of several whose heads stand beside one another in it."""
+    num_calls = len(thens)
     scores, seen = sampled_scores(call, samples=samples, queries=queries)
     num_seen = seen.sum(-1)
     weights = _weights(scores, seen)
@@ -105,28 +179,39 @@ def read_head_statistics(
     )  # fmt: skip
 
     def read(numbers: Tensor, first: Tensor, alike: Tensor, apart: Tensor) -> None:
-        sizes = None if mixed is None else numbers[6]
-        same = 0 if sizes is None or bool((numbers[3] == 1).all()) else _equal_heads(apart)
-        ratio, tied = _read_alike(pairs, alike.tolist())
-        then(
-            HeadStatistics(
-                entropy=numbers[0],
-                largest_logit=numbers[1],
-                logit_std=numbers[2],
-                uniform_rows=numbers[3],
-                one_hot_rows=numbers[4],
-                masked_rows=numbers[5],
-                rank=_ranks(first),
-                full_rank=min(first.shape[-2:]),
-                output=sizes,
-                equal_heads=same,
-                tied=tied,
-                query_over_key=ratio,
-            )
-        )
+        of_heads = numbers.unflatten(1, (num_calls, -1)).unbind(1)
+        ranks, full_rank = _ranks(first).view(num_calls, -1), min(first.shape[-2:])
+        of_calls = zip(thens, of_heads, ranks, alike.tolist(), apart, strict=True)
+        for then, each, rank, projections, distances in of_calls:
+            then(_statistics(each, rank, full_rank, _read_alike(pairs, projections), distances))
 
-    alike, pairs = _compare_projections(call, weights)
-    readings.add(read, by_head, weights[0], alike, _distances(mixed, weights))
+    alike, pairs = _compare_projections(call, weights, num_calls)
+    readings.add(read, by_head, weights[0], alike, _distances(mixed, weights, num_calls))
+
+
+def _statistics(
+    numbers: Float[Tensor, " n h"],
+    rank: Float[Tensor, " h"],
+    full_rank: int,
+    alike: tuple[float | None, str | None],
+    apart: Float[Tensor, " rows columns"],
+) -> HeadStatistics:
+    """The record of one call; the last of seven numbers of its heads is the size of what they give out."""
+    entropy, largest_logit, logit_std, uniform, one_hot, masked, *sizes = numbers
+    return HeadStatistics(
+        entropy=entropy,
+        largest_logit=largest_logit,
+        logit_std=logit_std,
+        uniform_rows=uniform,
+        one_hot_rows=one_hot,
+        masked_rows=masked,
+        rank=rank,
+        full_rank=full_rank,
+        output=sizes[0] if sizes else None,
+        equal_heads=_equal_heads(apart) if sizes and not bool((uniform == 1).all()) else 0,
+        tied=alike[1],
+        query_over_key=alike[0],
+    )
 
 
 def head_entropy(
@@ -219,12 +304,12 @@ def _mean(rows: Tensor, wanted: Tensor) -> Tensor:
 
 def _ranks(first: Float[Tensor, " h t k"]) -> Float[Tensor, " h"]:
     """Numerical rank of each head's rows, of the first sample: as many values as are not rounding."""
-    if not bool(torch.isfinite(first).all()) or not first.numel():
+    if not first.numel():
         return torch.full(first.shape[:1], math.nan, dtype=first.dtype, device=first.device)
-    values = torch.linalg.svdvals(first.double())
     tolerance = max(first.shape[-2:]) * torch.finfo(first.dtype).eps
-    result: Tensor = (values > tolerance * values[:, :1]).sum(-1).to(first.dtype)
-    return result
+    spectra = conditioning_of_many(list(first), tolerances=[tolerance] * len(first))
+    ranks = [math.nan if spectrum.rank is None else spectrum.rank for spectrum in spectra]
+    return first.new_tensor(ranks)
 
 
 def _outputs(call: AttentionCall, weights: Tensor, samples: int) -> Tensor | None:
@@ -240,13 +325,13 @@ _SAME = 1e-4
 """Of their size: heads or projections that differ by less are one; those that were drawn lie √2 apart."""
 
 
-def _distances(mixed: Tensor | None, like: Tensor) -> Float[Tensor, " h h+1"]:
-    """Distances of what each head gives out from what every other does, and last its size."""
+def _distances(mixed: Tensor | None, like: Tensor, num_calls: int) -> Float[Tensor, " calls h h+1"]:
+    """Distances of what each head gives out from what every other of its call does, and last its size."""
     if mixed is None:
-        return like.new_zeros(0, 1)
-    rows = mixed.transpose(0, 1).flatten(1)
+        return like.new_zeros(num_calls, 0, 1)
+    rows = mixed.transpose(0, 1).flatten(1).unflatten(0, (num_calls, -1))
     apart = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
-    return torch.cat([apart, torch.linalg.vector_norm(rows, dim=1, keepdim=True)], dim=1)
+    return torch.cat([apart, torch.linalg.vector_norm(rows, dim=2, keepdim=True)], dim=2)
 
 
 def _equal_heads(apart: Float[Tensor, " h h+1"]) -> int:
@@ -270,24 +355,28 @@ _NAMES = ("queries", "keys", "values")
 
 
 def _compare_projections(
-    call: AttentionCall, like: Tensor
-) -> tuple[Float[Tensor, " n"], list[tuple[int, int]]]:
+    call: AttentionCall, like: Tensor, num_calls: int
+) -> tuple[Float[Tensor, " calls n"], list[tuple[int, int]]]:
     """Mean squares of queries and keys of one sample, and for each pair of projections its distances.
 
     Of a pair: whether the first has an entry, its size, and its distance as it is and scaled by the root of
     the head's width, as some scale the queries.
     """
     first = [None if t is None else t.to(like.dtype) for t in _first_sample(call)]
-    squares = [like.new_zeros(()) if t is None else t.square().mean() for t in first[:2]]
+    flat = [None if t is None else t.reshape(num_calls, -1) for t in first]
+    shapes = [None if t is None else t.shape for t in first]
+    zero = like.new_zeros(num_calls)
+    squares = [zero if t is None else t.square().mean(1) for t in flat[:2]]
     scale = call.head_width**0.5 if call.head_width else 1.0
     pairs = []
     for a, b in ((0, 1), (1, 2), (0, 2)):
-        one, other = first[a], first[b]
-        if one is not None and other is not None and one.shape == other.shape:
-            pairs.append((a, b))
-            norm = torch.linalg.vector_norm
-            squares += [norm(one), norm(one - other), norm(one * scale - other)]
-    return torch.stack(squares), pairs
+        one, other = flat[a], flat[b]
+        if one is None or other is None or shapes[a] != shapes[b]:
+            continue
+        pairs.append((a, b))
+        for each in (one, one - other, one * scale - other):
+            squares.append(torch.linalg.vector_norm(each, dim=1))
+    return torch.stack(squares, dim=1), pairs
 
 
 def _read_alike(

@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 from bathyscope.core.calls import unwrap
 from bathyscope.core.global_state import no_autocast
 from bathyscope.core.records import Measurement, Number
+from bathyscope.core.walks import named_modules
 
 
 def is_chain_of_layers(model: nn.Module) -> bool:
@@ -31,7 +32,7 @@ def is_chain_of_layers(model: nn.Module) -> bool:
         and type(module).__module__ != nn.modules.transformer.__name__
         and not module._forward_hooks
         and not module._forward_pre_hooks
-        for module in model.modules()
+        for module in named_modules(model).values()
     )
 
 
@@ -261,7 +262,7 @@ class ModeObserver:
         probability of a dropout that is on; lone_norms: calls of norms whose groups hold one value;
         noise: calls of functions that draw Gaussian noise.
         """
-        modules = [m for m in unwrap(model).modules() if isinstance(m, _MODAL)]
+        modules = [m for m in named_modules(unwrap(model)).values() if isinstance(m, _MODAL)]
         numbers: dict[str, Number] = {
             "training": model.training,
             "modal": len(modules),

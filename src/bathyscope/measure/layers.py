@@ -19,9 +19,12 @@ from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import main_tensor
 from bathyscope.core.probe import aside
 from bathyscope.core.records import Block, Measurement
+from bathyscope.core.walks import named_modules
 from bathyscope.measure.rows import Rows
 
 _CONVOLUTION = nn.modules.conv._ConvNd
+WEIGHT_LAYERS = (nn.Linear, _CONVOLUTION)
+"""Layers whose `weight` is read as they apply it, also where a parametrization computes it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +105,7 @@ def input_sizes(model: nn.Module) -> Iterator[Mapping[str, tuple[int, ...]]]:
         return hook
 
     with one_at_a_time(), Hooks() as hooks:
-        for name, module in unwrap(model).named_modules():
+        for name, module in named_modules(unwrap(model)).items():
             if isinstance(module, _CONVOLUTION):
                 hooks.before_forward(module, written(name), with_kwargs=True)
         yield sizes
@@ -111,7 +114,7 @@ def input_sizes(model: nn.Module) -> Iterator[Mapping[str, tuple[int, ...]]]:
 def _layers(name: str, module: nn.Module) -> Iterator[WeightLayer]:
     if isinstance(module, ParametrizationList) or ".parametrizations." in f".{name}.":
         return
-    if isinstance(module, (nn.Linear, _CONVOLUTION)):
+    if isinstance(module, WEIGHT_LAYERS):
         convolution = module if isinstance(module, _CONVOLUTION) else None
         if not is_packed(module.weight):
             yield WeightLayer(name, module.weight.detach(), convolution)
@@ -148,7 +151,7 @@ class NormInputs:
             layer: the norm it belongs to.
         """
         rows = Rows(blocks, ("variance_over_epsilon", "layer"))
-        members = Members(model)
+        members = members_of(model)
         variance = self.variance
         for block in blocks:
             result = [(variance[n], n) for n in members.of(block) if n in variance]
@@ -186,7 +189,7 @@ def norm_inputs(model: nn.Module) -> Iterator[NormInputs]:
         return hook
 
     with one_at_a_time(), Hooks() as hooks:
-        for name, module in unwrap(model).named_modules():
+        for name, module in named_modules(unwrap(model)).items():
             if isinstance(module, _BATCH_NORM):
                 hooks.before_forward(module, written(name))
         yield seen

@@ -8,6 +8,7 @@ import copy
 import inspect
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeGuard
 
 import torch
@@ -18,12 +19,13 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 from bathyscope.core.batch import Batch, LossFn, loss_value
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.core.fetch import SMALL, fetch
+from bathyscope.core.fetch import SMALL, fetch, in_parts
 from bathyscope.core.hook_copies import copy_step_hooks
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Measurement
 from bathyscope.core.stepping import check_optimizer, parts_of, steps_one_by_one
+from bathyscope.core.walks import named_parameters
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -66,7 +68,7 @@ def below_epsilon(
 
     v̂ = (β₂ v + (1 − β₂) g²) / (1 − β₂^t) is the second moment of the step that comes next.
     """
-    names = {id(p): name for name, p in unwrap(model).named_parameters()}
+    names = {id(p): name for name, p in named_parameters(unwrap(model)).items()}
     counts: dict[str, Tensor] = {}
     for group in optimizer.param_groups:
         epsilon, betas = group.get("eps"), group.get("betas")
@@ -104,7 +106,7 @@ def next_steps(
         UsageError: it is not an optimizer, holds none of the model's parameters, or cannot step alone.
     """
     check_optimizer(optimizer)
-    names = {id(p): name for name, p in unwrap(model).named_parameters()}
+    names = {id(p): name for name, p in named_parameters(unwrap(model)).items()}
     held = [p for group in optimizer.param_groups for p in group["params"]]
     if not any(id(p) in names for p in held):
         raise UsageError(
@@ -113,7 +115,9 @@ def next_steps(
         )
     stepped = [p for p in held if gradients.get(names.get(id(p), "")) is not None]
     result: dict[str, Tensor] = {}
-    with preserve_model(model, copy_parameters=False):
+    # a plain step of torch's own sees copies alone
+    plain = _is_plain(optimizer) and "step" not in vars(optimizer)
+    with nullcontext() if plain else preserve_model(model, copy_parameters=False):
         for part in parts_of(optimizer, stepped):
             try:
                 result |= _step_part(optimizer, part, names, gradients)
@@ -181,18 +185,22 @@ def _joined_steps(
             if id(p) in gradients:
                 alike.setdefault(_alike(p, optimizer.state.get(p, {})), []).append(p)
         groups.append({**group, "params": []})
-        for some in alike.values():
-            wide = _joined(some)
-            ours = nn.Parameter(wide.clone())
-            ours.grad = _joined([gradients[id(p)] for p in some])
+        for some in (
+            part
+            for every in alike.values()
+            for part in in_parts(every, [parameter.numel() for parameter in every])
+        ):
+            before = _joined(some)
+            ours = nn.Parameter(before.to(torch.float64, copy=True))
+            ours.grad = _joined([gradients[id(p)] for p in some]).double()
             of_some = [optimizer.state.get(p, {}) for p in some]
             state[ours] = {
-                key: _joined([own[key] for own in of_some])
+                key: _joined([own[key] for own in of_some]).double()
                 if _has_shape_of(value, some[0]) else copy.deepcopy(value)
                 for key, value in of_some[0].items()
             }  # fmt: skip
             groups[-1]["params"].append(ours)
-            joined.append((some, ours, wide))
+            joined.append((some, ours, before))
     own = {"defaults": optimizer.defaults, "state": defaultdict(dict, state)}
     twin.__setstate__({**own, "param_groups": groups})
     _take_step(twin)
@@ -205,7 +213,7 @@ def _joined_steps(
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
-    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors]).double()
+    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
 
 
 def _alike(parameter: nn.Parameter, state: Mapping[str, object]) -> object:
@@ -329,7 +337,7 @@ def loss_after(
         1.0
     """
     model = unwrap(model)
-    named = dict(model.named_parameters())
+    named = named_parameters(model)
     moved = {n: (named[n].detach() + d.to(named[n].device)).to(named[n].dtype)
              for n, d in steps.items()}  # fmt: skip
     inputs, targets = batch

@@ -13,6 +13,7 @@ from bathyscope.core.hooks import on_gradient
 from bathyscope.core.losses import keeps_no_tensor
 from bathyscope.core.nested import map_tensors, tensors_in
 from bathyscope.core.records import Measurement, Number
+from bathyscope.core.walks import named_parameters
 from bathyscope.measure.graph import (
     AdjacentMaps,
     OutputActivation,
@@ -78,7 +79,9 @@ class OutputAndLoss:
 
     def _layer_names(self, in_a_row: AdjacentMaps) -> str:
         """The layers of the first pairs, by the names of their weights."""
-        names = {id(p): name.removesuffix(".weight") for name, p in self.model.named_parameters()}
+        names = {
+            id(p): name.removesuffix(".weight") for name, p in named_parameters(self.model).items()
+        }
         pairs = [[names.get(id(one)) for one in pair] for pair in in_a_row.weights]
         named = [f"{first} and {second}" for first, second in pairs if first and second]
         more = f" and {len(named) - _MOST_PAIRS} more" if len(named) > _MOST_PAIRS else ""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn, run_forward
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import Members, unwrap
+from bathyscope.core.calls import Members, members_of, unwrap
 from bathyscope.core.devices import is_packed, on_a_copy_without_double
 from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import Hooks
@@ -17,6 +17,7 @@ from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.probe import probe
 from bathyscope.core.records import Block, Measurement, Number
+from bathyscope.core.walks import named_parameters
 from bathyscope.linalg.norms import frobenius_norms
 from bathyscope.measure.layers import parameters_of
 from bathyscope.measure.rows import Rows, find_blocks
@@ -54,7 +55,7 @@ def parameters_measurement(
         >>> found["missing"], found["missing_names"]
         (2, '1.weight, 1.bias')
     """
-    named = dict(unwrap(model).named_parameters())
+    named = named_parameters(unwrap(model))
     frozen = [n for n, p in named.items() if not p.requires_grad]
     reached = [n for n, g in gradients.items() if n in named]
     weights = [p for p in named.values() if p.ndim >= 2 and not is_packed(p)]
@@ -199,7 +200,7 @@ def parameter_gradient_measurement(
 ) -> Measurement:
     """The measurement `parameter_gradients`, given the gradients of a pass by parameter name."""
     rows = Rows(blocks, ("norm", "fraction", "zero_layers", "scale_fraction"))
-    members = Members(model)
+    members = members_of(model)
     norms: dict[int, float] = {}
     scales: dict[int, float] = {}
     trained = {block: _trained_names(members, block) for block in blocks}

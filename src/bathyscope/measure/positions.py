@@ -11,6 +11,7 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.fetch import fetch, near
 from bathyscope.core.nested import copy_tensors, first_samples, map_tensors
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.walks import named_modules, named_parameters
 from bathyscope.measure.dependence.input_roles import NamedInput, named_inputs
 from bathyscope.measure.dependence.padding import padding_of
 from bathyscope.measure.logits import logits_in
@@ -65,9 +66,9 @@ def position_effect(model: nn.Module, inputs: object) -> float | None:
 def tables_of(model: nn.Module) -> dict[str, str | float | bool | None]:
     """The largest embedding table, its size, whether the output shares it, and the positions' table."""
     model = unwrap(model)
-    named = dict(model.named_modules())
+    named = named_modules(model)
     tables = {n: m for n, m in named.items() if isinstance(m, nn.Embedding)}
-    every = [*named, *(name for name, _ in model.named_parameters())]
+    every = [*named, *named_parameters(model)]
     positions = [name for name in every if _OF_POSITIONS.search(name.rsplit(".", 1)[-1].lower())]
     result: dict[str, str | float | bool | None] = {"position_table": next(iter(positions), None)}
     text = {n: m for n, m in tables.items() if n not in positions}
@@ -85,7 +86,7 @@ def head_of(model: nn.Module, num_classes: int) -> str | None:
     """The last module whose weight gives as many outputs as there are classes."""
     fits = [
         name
-        for name, module in unwrap(model).named_modules()
+        for name, module in named_modules(unwrap(model)).items()
         if isinstance(weight := getattr(module, "weight", None), Tensor)
         and not isinstance(module, nn.Embedding)
         and weight.ndim == 2

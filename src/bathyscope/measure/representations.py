@@ -263,12 +263,20 @@ def collapse_columns(
         >>> collapse_columns(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), Axes(("samples", "features"), 0, 1))
         {'mean_cosine': 0.0}
     """
-    by_sample = x.movedim(axes.samples, 0).reshape(x.shape[axes.samples], -1)
-    cosine = mean_cosine(by_sample) if cosine is None else cosine
+    if cosine is None:
+        cosine = mean_cosine(_by_sample(x, axes))
     if x.ndim < 2 or x.shape[axes.units] < _FEW_UNITS:
         return {"mean_cosine": cosine}
-    distance = distance_from_collapse(by_sample, cosine, centered=centered)
+    if (
+        not 1 - cosine < _NEAR
+    ):  # no second look is needed, for which the samples would be put in rows
+        return {"mean_cosine": cosine, "collapse": 1 - cosine}
+    distance = distance_from_collapse(_by_sample(x, axes), cosine, centered=centered)
     return {"mean_cosine": cosine, "collapse": distance}
+
+
+def _by_sample(x: Tensor, axes: Axes) -> Float[Tensor, " samples features"]:
+    return x.movedim(axes.samples, 0).reshape(x.shape[axes.samples], -1)
 
 
 def distance_from_collapse(

@@ -9,12 +9,13 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import Members, unwrap
+from bathyscope.core.calls import members_of, unwrap
 from bathyscope.core.devices import on_a_copy_without_double
 from bathyscope.core.fetch import OnHost, Readings, keep_on_host
 from bathyscope.core.probe import Observer, probe
 from bathyscope.core.records import Measurement
 from bathyscope.core.stepping import check_optimizer, needs_closure
+from bathyscope.core.walks import named_parameters
 from bathyscope.measure.activations import ActivationObserver
 from bathyscope.measure.around import (
     LARGEST_SIDE_AROUND,
@@ -95,7 +96,7 @@ def standard(
 
     rows = outcome.rows
     around = Blocks(outcome.around, outcome.how)
-    members, readings = Members(model), Readings()  # what all observers read, they read together
+    members, readings = members_of(model), Readings()  # what all observers read, they read together
     activation = ActivationObserver(members, rows, mode=mode, readings=readings)
     representation = RepresentationObserver(
         members, outcome, tolerance=tolerance, largest_side=largest_side
@@ -120,7 +121,9 @@ def standard(
             model, batch, loss=loss, blocks=rows, observers=observers, modes=(Together(*watches),),
             at_end=at_end,
         )  # fmt: skip
-    keep_on_host(unwrap(model).parameters())  # those of the blocks and around them are read apart
+    keep_on_host(
+        named_parameters(unwrap(model)).values()
+    )  # those of the blocks and around them are read apart
     activity, of_norms = activation.measurement(), norms.measurement(model, rows)
     measurements = [
         on_body(activity) if beside else activity,
@@ -135,7 +138,7 @@ def standard(
         parameters_measurement(model, result.gradients, optimizer, inputs=batch[0]),
         mode.measurement(model),
     ]
-    named = unwrap(model).named_parameters()
+    named = named_parameters(unwrap(model)).items()
     unreached = [n for n, p in named if p.requires_grad and n not in result.gradients]
     measurements += dependence_measurements(
         model, batch, loss=loss, optimizer=optimizer, reader=reader, unreached=unreached

@@ -1,17 +1,18 @@
 """What the next step of an optimizer would change in each block, without taking it."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import Members
+from bathyscope.core.calls import members_of
 from bathyscope.core.devices import on_a_copy_without_double
-from bathyscope.core.fetch import fetch, small_to_host
+from bathyscope.core.fetch import SMALL, fetch, in_parts, small_to_host
 from bathyscope.core.probe import probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import (
@@ -103,7 +104,7 @@ def update_measurement(
             *("stable_rank", "lost", "below_epsilon", "non_finite"),
         ),
     )
-    members = Members(model)
+    members = members_of(model)
     names = {
         block: {
             name: parameter.detach()
@@ -234,19 +235,50 @@ def _steps(
 ) -> dict[str, Step]:
     """The steps by name; their numbers come from an accelerator together."""
     norms = frobenius_norms([*weights.values(), *changes.values()])
-    counts = fetch([_counts(weight, changes[name]) for name, weight in weights.items()])
+    counts = _counts_of_many([(weight, changes[name]) for name, weight in weights.items()])
     numbers = zip(weights, norms, norms[len(weights) :], counts, strict=False)
     return {
-        name: Step(name, changes[name], gradients[name].dtype, norm, change, int(moved), int(lost))
+        name: Step(name, changes[name], gradients[name].dtype, norm, change, moved, lost)
         for name, norm, change, (moved, lost) in numbers
     }
 
 
+def _counts_of_many(pairs: Sequence[tuple[Tensor, Tensor]]) -> list[tuple[int, int]]:
+    """How many entries each weight's step moves, and how many of these W + ΔW leaves as they are.
+
+    Small weights of the host are put together: of these the calls cost more than the numbers.
+    """
+    alike: dict[object, list[int]] = {}
+    for i, (weight, change) in enumerate(pairs):
+        if weight.device.type == change.device.type == "cpu" and weight.numel() <= SMALL:
+            alike.setdefault((weight.dtype, change.dtype), []).append(i)
+    result: dict[int, tuple[int, int]] = {}
+    for places in alike.values():
+        for part in in_parts(places, [pairs[i][0].numel() for i in places]):
+            weights, changes = (torch.cat([pairs[i][k].reshape(-1) for i in part]) for k in (0, 1))
+            starts = np.cumsum([0, *(pairs[i][0].numel() for i in part[:-1])])
+            moved, lost = (
+                np.add.reduceat(mask.numpy(), starts, dtype=np.int64).tolist()
+                for mask in _moves_and_losses(weights, changes)
+            )
+            result |= dict(zip(part, zip(moved, lost, strict=True), strict=True))
+    alone = [i for i in range(len(pairs)) if i not in result]
+    counted = fetch([_counts(*pairs[i]) for i in alone])
+    result |= {
+        i: (int(moves), int(stays)) for i, (moves, stays) in zip(alone, counted, strict=True)
+    }
+    return [result[i] for i in range(len(pairs))]
+
+
 def _counts(weight: Tensor, change: Tensor) -> Tensor:
-    """How many entries move, and how many of them W + ΔW leaves as they are."""
+    return torch.stack([mask.count_nonzero() for mask in _moves_and_losses(weight, change)])
+
+
+def _moves_and_losses(weight: Tensor, change: Tensor) -> tuple[Tensor, Tensor]:
+    """Which entries move, and which of them W + ΔW leaves as they are."""
     moves = change != 0
     after = (weight.double() + change).to(weight.dtype)
-    return torch.stack([moves.count_nonzero(), (moves & (after == weight)).count_nonzero()])
+    return moves, moves & (after == weight)
 
 
 def _spectra(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,11 +11,12 @@ from torch import Tensor, nn
 from bathyscope.core.arguments import check_count, check_number
 from bathyscope.core.batch import Batch, check_parameters
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import Members, calls_of, unwrap
+from bathyscope.core.calls import calls_of, members_of, unwrap
 from bathyscope.core.devices import is_packed, on_a_copy_without_double, packed_note
 from bathyscope.core.fetch import fetch, small_to_host
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement, Number
+from bathyscope.core.walks import named_modules, named_parameters
 from bathyscope.linalg import (
     Conditioning,
     ConvSpectrum,
@@ -25,7 +27,7 @@ from bathyscope.linalg.conditioning import rounding_tolerance
 from bathyscope.linalg.conv_spectrum import circular_spectra
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.norms import frobenius_norms, spread_about
-from bathyscope.measure.layers import WeightLayer, input_sizes, layers_of
+from bathyscope.measure.layers import WEIGHT_LAYERS, WeightLayer, input_sizes, layers_of
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
 
@@ -112,7 +114,10 @@ def weight_measurement(
         ),
     )
     # the weight of a spectrally normalized layer in train mode moves its vectors when it is read
-    with preserve_model(unwrap(model), copy_parameters=False), torch.no_grad():
+    guarded = (
+        nullcontext() if _are_plain(model) else preserve_model(unwrap(model), copy_parameters=False)
+    )
+    with guarded, torch.no_grad():
         _put_layers(rows, model, blocks, sizes, tolerance=tolerance, largest_side=largest_side)
     return rows.measurement(
         "weights",
@@ -120,6 +125,12 @@ def weight_measurement(
         largest_side=largest_side,
         convolutions="operators with circular padding",
     )
+
+
+def _are_plain(model: nn.Module) -> bool:
+    """Whether every weight is a parameter as it stands, and none is computed when it is read."""
+    layers = (m for m in named_modules(unwrap(model)).values() if isinstance(m, WEIGHT_LAYERS))
+    return all(layer._parameters.get("weight") is not None for layer in layers)
 
 
 def _put_layers(
@@ -131,8 +142,8 @@ def _put_layers(
     tolerance: float | None,
     largest_side: int,
 ) -> None:
-    members = Members(model)
-    packed = [n for n, p in unwrap(model).named_parameters() if is_packed(p)]
+    members = members_of(model)
+    packed = [n for n, p in named_parameters(unwrap(model)).items() if is_packed(p)]
     if packed:
         rows.note(packed_note(packed))
     by_block = [(block, layers_of(members, block)) for block in blocks]

@@ -20,6 +20,7 @@ from bathyscope.core.fetch import fetch, near, to_host
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import main_tensor
 from bathyscope.core.probe import aside
+from bathyscope.core.walks import named_modules, named_parameters
 from bathyscope.measure.dependence.input_roles import PADDING_INSIDE, padding_in_text
 
 _NORM_NAME = re.compile(r"norm|^ln_", re.IGNORECASE)
@@ -248,7 +249,7 @@ def watch_norms(model: nn.Module, watch: ComponentWatch) -> Iterator[None]:
         return after
 
     with Hooks() as hooks:
-        for name, module in model.named_modules():
+        for name, module in named_modules(model).items():
             own = name.rpartition(".")[2]
             named = _NORM_NAME.search(type(module).__name__) or _NORM_NAME.search(own)
             if named and not isinstance(module, _NOT_OVER_FEATURES) and not any(module.children()):
@@ -382,7 +383,7 @@ def partly_frozen(model: nn.Module) -> tuple[str, ...]:
         ('0.1.weight',)
     """
     blocks: dict[str, list[tuple[str, nn.Parameter]]] = {}
-    for name, parameter in model.named_parameters():
+    for name, parameter in named_parameters(model).items():
         if parameter.ndim >= 2 and (block := _block_of(name)):
             blocks.setdefault(block, []).append((name, parameter))
     result: list[str] = []

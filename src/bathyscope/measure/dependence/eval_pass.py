@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import run_forward
 from bathyscope.core.errors import BathyscopeError, in_a_line
 from bathyscope.core.nested import map_tensors, predictions, tensors_in
+from bathyscope.core.walks import named_modules
 from bathyscope.measure.dependence.components import watch_norms
 from bathyscope.measure.dependence.function_capture import Embedded, FunctionCapture, Queries
 from bathyscope.measure.dependence.input_roles import (
@@ -202,7 +203,7 @@ def select_samples(
 @contextmanager
 def without_fused_recurrence(model: nn.Module) -> Iterator[None]:
     """cuDNN's recurrent layers have no backward pass in eval mode: run torch's own inside."""
-    recurrent = any(isinstance(m, nn.RNNBase) for m in model.modules())
+    recurrent = any(isinstance(m, nn.RNNBase) for m in named_modules(model).values())
     with torch.backends.cudnn.flags(enabled=not recurrent and torch.backends.cudnn.enabled):
         yield
 

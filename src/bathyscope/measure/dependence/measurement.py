@@ -11,6 +11,7 @@ from bathyscope.core.fetch import OnHost
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.losses import keeps_no_tensor
 from bathyscope.core.records import Measurement
+from bathyscope.core.walks import named_modules
 from bathyscope.measure.dependence.dependence import Dependence, dependence
 from bathyscope.measure.dependence.input_roles import are_vectors, named_inputs
 from bathyscope.measure.dependence.padding import end_is_padding, padding_asked
@@ -83,7 +84,7 @@ def dependence_measurements(
         name = max(norms, key=norms.__getitem__)
         settings |= {"spectral_norm": norms[name], "spectral_norm_layer": name}
     settings["takes_time_first"] = any(
-        getattr(m, "batch_first", True) is False for m in unwrap(model).modules()
+        getattr(m, "batch_first", True) is False for m in named_modules(unwrap(model)).values()
     )
     settings["not_checked"] = outcome.not_checked
     asked = _asked(result, terms)

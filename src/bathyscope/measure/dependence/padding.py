@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.fetch import to_host
+from bathyscope.core.walks import named_modules
 from bathyscope.measure.dependence.eval_pass import EvalPass
 from bathyscope.measure.dependence.input_roles import (
     _TRUE_IS_PADDING,
@@ -45,7 +46,7 @@ class Padding:
 
 def padding_token(model: nn.Module) -> int | None:
     """The `padding_idx` of the model's embeddings, where they have one and agree on it."""
-    tables = (m for m in model.modules() if isinstance(m, nn.Embedding))
+    tables = (m for m in named_modules(model).values() if isinstance(m, nn.Embedding))
     known = {m.padding_idx for m in tables if m.padding_idx is not None}
     return known.pop() if len(known) == 1 else None
 

@@ -12,6 +12,7 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.nested import copy_tensors, predictions
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.walks import named_modules, named_parameters
 from bathyscope.measure.dependence.eval_pass import (
     EvalPass,
     NotMeasurable,
@@ -93,10 +94,11 @@ def _lists(
     optimizer: torch.optim.Optimizer | None,
     not_checked: tuple[str, ...],
 ) -> ParameterLists:
-    listed = {id(p) for p in model.parameters()}
+    listed = {id(p) for p in named_parameters(model).values()}
     groups = optimizer.param_groups if optimizer is not None else []
     stepped = {id(p) for group in groups for p in group["params"]}
-    unlisted = [t for t in leaves if id(t) not in listed | stepped]
+    known = listed | stepped
+    unlisted = [t for t in leaves if id(t) not in known]
     holder = _holder(model, unlisted[0]) if unlisted else None
     return ParameterLists(
         unlisted=tuple(" × ".join(map(str, t.shape)) for t in unlisted),
@@ -131,7 +133,7 @@ def repeated_layers(model: nn.Module) -> Iterator[str]:
         >>> list(repeated_layers(nn.Sequential(*[nn.Linear(2, 2)] * 3)))
         ['(3 times)']
     """
-    for name, module in model.named_modules():
+    for name, module in named_modules(model).items():
         if not isinstance(module, _CONTAINERS):
             continue
         held: dict[int, int] = {}

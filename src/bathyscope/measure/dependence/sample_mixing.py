@@ -13,6 +13,7 @@ from bathyscope.core.fetch import fetch, to_host
 from bathyscope.core.global_state import preserve_random_state, seed_generators
 from bathyscope.core.nested import copy_tensors, predictions
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.walks import named_modules
 from bathyscope.measure.dependence.eval_pass import (
     EvalPass,
     NotMeasurable,
@@ -343,6 +344,6 @@ def _relative(before: Tensor, after: Tensor) -> float:
 def _batch_statistics(model: nn.Module) -> tuple[str, ...]:
     return tuple(
         name
-        for name, module in model.named_modules()
+        for name, module in named_modules(model).items()
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None
     )

@@ -10,6 +10,7 @@ from torch.nn.utils import parametrizations
 
 from bathyscope.core.calls import unwrap
 from bathyscope.core.fetch import near
+from bathyscope.core.walks import named_modules
 
 _ENTRIES = 256
 """Entries that are needed to show a distribution: the standard error of a standard deviation is then 4 %."""
@@ -54,7 +55,7 @@ def fresh_weights(model: nn.Module) -> FreshWeights:
     scale = getattr(getattr(model, "config", None), "initializer_range", None)
     normal = float(scale) if isinstance(scale, (int, float)) and scale > 0 else None
     states: dict[str, bool] = {}
-    for name, module in model.named_modules():
+    for name, module in named_modules(model).items():
         weight = module._parameters.get(
             "weight"
         )  # to read one that is computed changes spectral norms
@@ -79,7 +80,7 @@ def _fresh_head(model: nn.Module, normal: float | None) -> tuple[str | None, boo
     """
     layers = [
         (name, module)
-        for name, module in model.named_modules()
+        for name, module in named_modules(model).items()
         if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd))
         and (weight := module._parameters.get("weight")) is not None
         and weight.numel() >= _ENTRIES
@@ -89,7 +90,9 @@ def _fresh_head(model: nn.Module, normal: float | None) -> tuple[str | None, boo
         return None, False
     name, head = linear[-1]
     tables = [
-        m for m in model.modules() if isinstance(m, nn.Embedding) and "weight" in m._parameters
+        m
+        for m in named_modules(model).values()
+        if isinstance(m, nn.Embedding) and "weight" in m._parameters
     ]
     if any(table.weight is head.weight for table in tables) or not is_fresh(
         head, normal_scale=normal
@@ -213,7 +216,7 @@ def norm_statistics(model: nn.Module, *, inputs: Iterable[Tensor] = ()) -> NormS
     """
     norms = {
         name: module
-        for name, module in unwrap(model).named_modules()
+        for name, module in named_modules(unwrap(model)).items()
         if isinstance(module, _BATCH_NORM) and module.running_mean is not None
     }
     trained = {n: m for n, m in norms.items() if m.training}
@@ -276,7 +279,7 @@ def unnormalized_spectral_norms(model: nn.Module) -> dict[str, float]:
         ['0.weight']
     """
     result = {}
-    for prefix, module in unwrap(model).named_modules():
+    for prefix, module in named_modules(unwrap(model)).items():
         for name, matrix, u, v in _normed(module):
             if matrix.numel() > _MOST_WEIGHTS or not bool(torch.isfinite(matrix).all()):
                 continue

@@ -28,7 +28,7 @@ def compare(
     ] = False,
     spend: Annotated[
         int, typer.Option(min=300, help="Steps of the network that a treatment may take.")
-    ] = 550,
+    ] = 600,
     out: Annotated[
         Path,
         typer.Option(help="Folder to write comparison.html, comparison.png and the reports to."),

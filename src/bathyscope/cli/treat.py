@@ -34,7 +34,7 @@ def treat(
     budget: Annotated[int, typer.Option(min=1, help="Steps that you mean to train for.")] = 300,
     spend: Annotated[
         int, typer.Option(min=300, help="Steps of the network that all of it may take.")
-    ] = 550,
+    ] = 600,
     recipe: Annotated[
         Path | None, typer.Option(help="Apply this recipe (.json), and search for none.")
     ] = None,

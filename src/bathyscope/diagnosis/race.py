@@ -282,16 +282,16 @@ class Race:
                 taken = 1
         self.spent += taken * search.cost
 
-    def run(self, racers: list[Search], *, most: float, may_end: bool = False) -> list[Search]:
+    def run(self, racers: list[Search], *, limit: float, may_end: bool = False) -> list[Search]:
         """Successive halving; the finalists, best bet first. A round that is not paid for is not run.
 
         Args:
-            racers: the field.
-            most: own steps that it may spend.
+            racers: the field; some may have taken steps.
+            limit: own steps that may have been spent at its end, by everything.
             may_end: others wait for the steps: a field of which nothing has learned anything by the
                 second round ends there.
         """
-        limit = min(self.budget, self.spent + most)
+        limit = min(self.budget, limit)
         alive = [r for r in racers if not r.has_diverged] or racers[:1]
         for steps, left in zip(ROUNDS, numbers_alive(len(alive))[1:], strict=False):
             if steps > ROUNDS[0] and self.spent + self._cost_to(steps, alive) > limit:

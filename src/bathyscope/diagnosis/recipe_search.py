@@ -21,7 +21,7 @@ _TRIAL = 32  # steps after which the untreated copy may be known to train
 _MOST_CANDIDATES = 40  # more than any budget lets start
 _GAIN = 0.1  # of the untreated loss: another seed moves the end of a run by a few per cent
 _FLAT = frozenset({"flat-start", "flat-to-second-order", "zero-gradient"})
-_OF_SETTINGS = 0.25  # fraction of the steps left that settings may take where more is allowed
+_OF_SETTINGS = 0.22  # fraction of the steps left that settings may take where more is allowed
 _FIRST_LOOK = 75  # steps of the training that shows whether settings do, where more is allowed
 _OF_LAST = 0.35  # fraction of the steps left that the last field may take; the others verify
 
@@ -80,8 +80,9 @@ def find_recipe(
     first = [c for c in entrants if c.targeted or c.recipe.level == "settings"]
     deeper = [c for c in entrants if c not in first]
     most = race.left * (_OF_SETTINGS if deeper else _OF_LAST)
+    limit = race.spent + most
     racers += _enter(race, first, most)
-    finalists = race.run(racers, most=most, may_end=bool(deeper))
+    finalists = race.run(racers, limit=limit, may_end=bool(deeper))
     longest = _FIRST_LOOK if deeper else MOST_STEPS - tried.steps
     promising = any(r.attempt.promise >= FAILS or is_on_its_way(r.attempt) for r in finalists)
     if not deeper or promising:
@@ -92,8 +93,9 @@ def find_recipe(
     if not deeper or tried.passed is not None or verifier.is_settled or _settled(tried, budget):
         return SearchResult(racers, tried, verifier)
     most = verifier.left * _OF_LAST
+    limit = race.spent + most
     later = _enter(race, deeper, most)
-    finalists = race.run(later, most=most)
+    finalists = race.run(later, limit=limit)
     most = min(MOST_STEPS - tried.steps, verifier.left)
     tried += verifier.verify(finalists, most=most)
     return SearchResult(racers + later, tried, verifier)

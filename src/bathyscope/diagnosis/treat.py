@@ -40,7 +40,7 @@ MEASURING = 90
 """Own steps set aside for diagnosing the network, reading it, copying it and diagnosing it again: the most
 seen, of small flat networks."""
 
-SPEND = 550
+SPEND = 600
 """Own steps of a whole treatment: where settings do it ends at about 300; the rest is for what is deeper."""
 
 SMALLEST_SPEND = 300

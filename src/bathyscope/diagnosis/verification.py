@@ -128,7 +128,7 @@ class Verifier:
             search.generalizes = generalizes(search, self.held_out, loss=self.race.loss)
             attempts.append(search.attempt)
             if search.attempt.passes or is_enough:
-                self.is_settled = is_enough
+                self.is_settled = is_enough and has_more
                 break
         return Verification(tuple(attempts), self.taken - before)
 

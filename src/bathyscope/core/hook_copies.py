@@ -3,6 +3,7 @@
 import copy
 import dis
 import warnings
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from functools import partial
 from types import CellType, FunctionType, MethodType
@@ -95,3 +96,12 @@ def _copy_cell(cell: CellType, memo: dict[int, Any]) -> CellType:
         twin.cell_contents = (_copy_function if is_function else copy.deepcopy)(contents, memo)
     result: CellType = memo[id(cell)]
     return result
+
+
+def empty_copies(model: nn.Module) -> dict[int, object]:
+    """Copies of what is empty in the modules, by its id: a dozen dictionaries for hooks in each of them.
+
+    `copy.deepcopy` makes each of them by way of pickling, which is most of its time for a small network.
+    """
+    held = (value for module in model.modules() for value in vars(module).values())
+    return {id(v): type(v)() for v in held if type(v) in (dict, OrderedDict) and not v}

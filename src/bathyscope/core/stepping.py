@@ -18,7 +18,7 @@ from bathyscope.core.calls import check_takes_hooks, unwrap
 from bathyscope.core.devices import differentiable_rnns
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
 from bathyscope.core.fetch import fetch
-from bathyscope.core.hook_copies import copy_gradient_hooks, copy_step_hooks
+from bathyscope.core.hook_copies import copy_gradient_hooks, copy_step_hooks, empty_copies
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.probe import accumulate_gradients
 
@@ -273,7 +273,7 @@ def _copy_training(
     for name, module in original.named_modules():
         check_takes_hooks(module, name)
     _check_training(original, optimizer)
-    memo: dict[int, object] = {}
+    memo = empty_copies(original)
     try:
         twin = copy.deepcopy(original, memo)
         # a `__deepcopy__` of the user's own may keep no memo, by which the optimizer finds the copies

@@ -24,14 +24,14 @@ from bathyscope.core.shards import put_together
 from bathyscope.core.stepping import copy_to_cpu, optimizer_label
 from bathyscope.diagnosis.diagnose import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
-from bathyscope.diagnosis.helped import choose, judge
+from bathyscope.diagnosis.helped import choose, judge, noise_with
 from bathyscope.diagnosis.race import ROUNDS, Race
 from bathyscope.diagnosis.recipe_search import find_recipe
 from bathyscope.diagnosis.supply import Supply
 from bathyscope.diagnosis.trainer_arguments import trainer_arguments
 from bathyscope.diagnosis.treatment import Treatment
-from bathyscope.diagnosis.verification import Verification, verify_untreated
-from bathyscope.foresight.baseline import fitted_baseline
+from bathyscope.diagnosis.verification import Verification
+from bathyscope.foresight.baseline import fitted_baseline, label_baseline
 from bathyscope.measure.loss_form import fit_constant_baseline
 from bathyscope.remedies import CHANGE_LEVELS, ChangeLevel, Recipe
 from bathyscope.remedies.recipe import optimizer_or_default
@@ -40,8 +40,11 @@ MEASURING = 90
 """Own steps set aside for diagnosing the network, reading it, copying it and diagnosing it again: the most
 seen, of small flat networks."""
 
+SPEND = 600
+"""Own steps of a whole treatment: where settings do it ends at about 300; the rest is for what is deeper."""
+
 SMALLEST_SPEND = 300
-"""Below this no race of at least six is possible."""
+"""Below this there are no steps left to verify what the race finds."""
 
 
 @hinted("bs.treat(model, bs.diagnose(model, x, y, optimizer=…), batches=loader)")
@@ -55,17 +58,18 @@ def treat(
     batches: object = None,
     budget: int = 300,
     allow: str | Iterable[str] = CHANGE_LEVELS,
-    spend: int = 400,
+    spend: int = SPEND,
     seed: int = 0,
     notify: Callable[[str], None] | None = None,
 ) -> Treatment:
     """Find the smallest change with which a network trains, apply it in place, and show that it helps.
 
     Recipes of remedies race on copies over the user's batches: first settings and what answers a finding,
-    then, where none of these passes, weights, activations and structure. Half of them drop out after 8, 16
+    then, where none of these does, weights, activations and structure. Half of them drop out after 8, 16
     and 32 steps. Of the finalists that have learned, the one that changes least is trained again with other
-    batches and another seed; where it does not pass, the next is. What passes is applied to the model, or
-    else what ends best at your budget. A network that trains as it is, is left so.
+    batches and another seed, until it is clear whether it helps; where it does not pass, the next is. What
+    passes is applied to the model, or else what ends best at your budget. A network that trains as it is,
+    is left so.
 
     Args:
         model: the diagnosed model, or the Hugging Face `Trainer` or `LightningModule` that was diagnosed,
@@ -77,9 +81,8 @@ def treat(
             steps; the diagnosis's own batch by default.
         budget: steps that you mean to train for: `helped` is judged by the loss expected at their end.
         allow: the levels that a recipe may use: settings, weights, activations, structure.
-        spend: of the network's own steps, on the race and on measuring, the diagnosis before it included;
-            at least 300. The verifying trainings, of at most 300 steps and 150 of the untreated network,
-            are counted apart.
+        spend: of the network's own steps, on everything: the diagnosis before it, the race, the trainings
+            that verify, and measuring again; at least 300.
         seed: of the weights and the dropout of the race.
         notify: called with what is tried, for a progress display.
 
@@ -114,10 +117,11 @@ def treat(
     constant, most = _constant(root, course, loss), spend - MEASURING
     race = Race(root, stepper, course, loss, constant, budget=most, seed=seed, notify=notify)
     search = find_recipe(race, diagnosis, allowed, supply, budget=budget)
-    racers, verification = search.racers, search.verification
-    chosen = choose(verification, racers[0].attempt, budget=budget)
+    racers, verifier = search.racers, search.verifier
+    chosen = choose(search.verification, racers[0].attempt, budget=budget)
     if chosen is not None:
-        verification += verify_untreated(race, supply, racers[0], like=chosen)
+        chosen = verifier.confirm(chosen, lambda now: noise_with(now, racers))
+    verification = verifier.verification
     done = Treatment(
         before=diagnosis,
         after=diagnosis,
@@ -306,8 +310,10 @@ def _constant(model: nn.Module, course: list[Batch], loss: LossFn) -> float:
         if isinstance(output, Tensor) and all(
             isinstance(t, Tensor) and t.shape == some[0].shape for t in some
         ):
-            wide = output.repeat(len(some), *[1] * (output.ndim - 1))
-            result = fit_constant_baseline(wide, torch.cat(some), loss)
+            wide, pooled = output.repeat(len(some), *[1] * (output.ndim - 1)), torch.cat(some)
+            result = label_baseline(wide, pooled, loss=loss)
+            if result is None:
+                result = fit_constant_baseline(wide, pooled, loss)
     if result is None and targets is not None:  # as a VAE's, whose output is a tuple
         fitted = fitted_baseline(output, course[:8], loss=loss)
         result = fitted

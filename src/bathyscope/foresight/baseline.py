@@ -4,15 +4,17 @@ import math
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope.core.batch import Batch, LossFn
-from bathyscope.core.nested import map_tensors, tensors_in
+from bathyscope.core.nested import class_axis, map_tensors, tensors_in
 
 _MOST_NUMBERS = 2_000_000
 """Of an output: above it a fit of hundreds of losses costs more than the look-ahead."""
 
 _ITERATIONS = 20
+_AT_REST = 1e-4  # of a gradient: that of a mean cross-entropy is 1 at most
 _BOTTOMLESS = 1e3
 """A constant whose loss is below zero by this many times the first one's falls as far as it is let, as
 that of a negated cross-entropy does."""
@@ -98,6 +100,44 @@ def fitted_baseline(output: object, batches: Sequence[Batch], *, loss: LossFn) -
     if best is not None and best < -_BOTTOMLESS * max(1.0, abs(seen[0])):
         return None
     return best
+
+
+def label_baseline(output: Tensor, targets: Tensor, *, loss: LossFn) -> float | None:
+    """The smallest loss of an output that is the same for every sample, where targets are labels.
+
+    With p_c the fraction of class c at a place, log p_c is what a cross-entropy asks for; whether the loss
+    asks for it too is seen from its gradient, which is zero there. None where it is not.
+
+    Args:
+        output: of as many samples as there are targets, for its form.
+        targets: one class a sample, a token or a pixel.
+        loss: a scalar from output and targets.
+
+    Examples:
+        >>> import torch.nn.functional as F
+        >>> labels = torch.tensor([[0, 1], [0, 1], [0, 0], [0, 2]])
+        >>> value = label_baseline(torch.randn(4, 3, 2), labels, loss=F.cross_entropy)
+        >>> round(value, 3)  # half the entropy of (1/4, 1/2, 1/4)
+        0.52
+        >>> label_baseline(torch.randn(4, 3, 2), labels, loss=F.nll_loss) is None
+        True
+    """
+    if targets.is_floating_point() or output.ndim != targets.ndim + 1 or not targets.numel():
+        return None
+    axis = class_axis(output, targets) % output.ndim
+    known = (targets >= 0) & (targets < output.shape[axis])
+    hits = F.one_hot(targets.clamp(0, output.shape[axis] - 1).long(), output.shape[axis])
+    counts = (hits * known.unsqueeze(-1)).sum(0, keepdim=True)
+    fractions = counts / counts.sum(-1, keepdim=True).clamp_min(1)
+    answer = fractions.clamp_min(1e-9).log().movedim(-1, axis).to(output.dtype).requires_grad_()
+    try:
+        with torch.enable_grad():
+            value = loss(answer.expand(len(targets), *answer.shape[1:]), targets)
+            [pull] = torch.autograd.grad(value, [answer])
+    except Exception:  # a user's own loss may raise anything
+        return None
+    result = float(value.detach())
+    return result if 0 < result < math.inf and float(pull.norm()) <= _AT_REST else None
 
 
 def _alike(batches: Sequence[Batch], *, most: int) -> list[Batch]:

@@ -14,7 +14,13 @@ from bathyscope.core.nested import tensors_in
 from bathyscope.core.preserve import preserve_buffers
 from bathyscope.core.progress import report_progress
 from bathyscope.core.rate_plan import RatePlan
-from bathyscope.core.stepping import TrainingStep, copy_with_optimizers, take_step, train_steps
+from bathyscope.core.stepping import (
+    TrainingStep,
+    copy_with_optimizers,
+    fuse_,
+    take_step,
+    train_steps,
+)
 from bathyscope.foresight.goal import targets_of
 from bathyscope.foresight.readings import STAGES, Reader, Reading
 
@@ -151,6 +157,8 @@ def take_course(
         baseline: the constant baseline's loss, where the user knows it.
     """
     twin, copies = copy_with_optimizers(model, optimizers)
+    for copied in copies:
+        fuse_(twin, copied)  # as the trainings of the table took their steps
     reader = FirstStepsReader(twin, batches, loss=loss, steps=steps)
     stepper = PlannedStepper(copies, plan)
     given = islice(cycle(batches), steps * plan.accumulate)

@@ -152,11 +152,10 @@ class Reader:
         trained = [p for p in model.parameters() if p.requires_grad]
         self.weights = [p for p in trained if p.ndim >= 2 and p.numel()] or trained
         self.ran: set[int] = set()
-        self.hooks = Hooks()  # for as long as the copy lives
-        for module in model.modules():
-            own = {id(p) for p in module.parameters(recurse=False)}
-            if own:
-                self.hooks.before_forward(module, lambda *_, own=own: self.ran.update(own))
+        self.hooks = (
+            Hooks()
+        )  # while the next step is one that is read: they cost every module's call
+        self._look_who_runs(1)
         self.result: list[Reading] = []
         self.is_finite = True
         self.losses, self.scores = list[float](), list[float | None]()
@@ -167,6 +166,17 @@ class Reader:
         self.taking_part: list[nn.Parameter] = []
         self.old: list[Tensor] = []
         self.layers: list[float] = []
+
+    def _look_who_runs(self, step: int) -> None:
+        """Note which layers run in a step, where it is read."""
+        self.hooks.remove()
+        self.ran.clear()
+        if step != 1 and step not in self.at:
+            return
+        for module in self.model.modules():
+            own = {id(p) for p in module.parameters(recurse=False)}
+            if own:
+                self.hooks.before_forward(module, lambda *_, own=own: self.ran.update(own))
 
     def before_step(self, step: TrainingStep) -> None:
         """Keep what the step starts from: the loss, the output, and at a stage the weights."""
@@ -184,12 +194,13 @@ class Reader:
         of_score = rest[len(asked) :]
         self.scores.append(None if parts is None else self.goal.score_of(of_score))
         read = step.number in self.at
-        # a layer that did not run, as it has no use or was left out at random, says nothing of the step
-        part = [p for p in self.weights if p.grad is not None or id(p) in self.ran] or self.weights
-        self.ran.clear()
-        self.taking_part = part
-        self.old = _kept(part) if read else []
-        self.layers = _layer_gradients(part) if read or step.number == 1 else []
+        if read or step.number == 1:
+            # a layer that did not run, as it has no use or was left out at random, says nothing of the step
+            seen = [p for p in self.weights if p.grad is not None or id(p) in self.ran]
+            self.taking_part = seen or self.weights
+        self.old = _kept(self.taking_part) if read else []
+        self.layers = _layer_gradients(self.taking_part) if read or step.number == 1 else []
+        self._look_who_runs(step.number + 1)
         self.is_finite = math.isfinite(step.loss) and all(map(math.isfinite, self.layers))
 
     @property

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +38,9 @@ class Example:
         label: how it ended.
         end: the relative loss at the end, by the look-ahead's own baseline.
         position: log₁₀ of its rate against the task's sensible one.
+        again: the features with the first losses of the training itself, whose batches come in another
+            order than those of the look-ahead; none where one of them is non-finite. For the fit only:
+            whoever asks for a forecast has no such training yet.
     """
 
     case: Case
@@ -47,6 +50,7 @@ class Example:
     label: Labeled
     end: float
     position: float
+    again: dict[str, float] | None = None
 
     @property
     def naive(self) -> dict[str, float]:
@@ -122,7 +126,18 @@ def _example(case: Case, record: Record, seen: Observed, label: Labeled) -> Exam
         label=label,
         end=min(float(end), HIGHEST_END),
         position=math.log10(case.setting.learning_rate / sensible),
+        again=_seen_again(course, record),
     )
+
+
+def _seen_again(course: FirstSteps, record: Record) -> dict[str, float] | None:
+    """The features with the curves of the training itself, as far as the look-ahead went."""
+    steps = len(course.losses)
+    losses, norms = record.loss_curve()[:steps], decode_curve(record.gradient_norms)[:steps]
+    if not course.is_finite or len(losses) < steps or not np.isfinite(losses).all():
+        return None
+    curves = tuple(map(float, losses)), tuple(map(float, norms))
+    return course_features(replace(course, losses=curves[0], gradient_norms=curves[1]))
 
 
 def decade_gains(examples: Sequence[Example], sign: int) -> list[tuple[Example, float]]:

@@ -48,7 +48,6 @@ def fit(examples: Sequence[Example]) -> CurveModel:
     last = np.array([e.naive["last value"] for e in known])
     fails = np.array([e.label.label == "fails" for e in known])
     lags = np.array([e.label.label == "lags" for e in known])
-    progress = np.clip([e.label.progress for e in known], *CLEAR)
     groups = np.array([by_task(e) for e in known])
     folds = np.searchsorted(np.unique(groups), groups) % FOLDS
     said = left_out_ends(rows, ends, last, folds)
@@ -58,13 +57,7 @@ def fit(examples: Sequence[Example]) -> CurveModel:
     center, scale = np.median(rows, 0), np.maximum(rows.std(0), 1e-3)
     placed = ((rows - center) / scale).astype(np.float16)
     forests = {
-        # trees that also have to part progress split where the border of failing is not just noise
-        "fails": forest(
-            rows,
-            np.column_stack([_fails_of_seeds(known), progress]),
-            of_features=1.0,
-            trees=TREES_OF_FAILS,
-        ),
+        "fails": _forest_of_fails(known, rows),
         "lags": forest(rows[~fails], lags[~fails, None].astype(float)),
         "end": forest(rows, ends[:, None]),
         "change": forest(rows, (ends - last)[:, None]),
@@ -83,6 +76,25 @@ def fit(examples: Sequence[Example]) -> CurveModel:
         rows=placed,
         farthest=_farthest(placed, groups),
         about=_about(known),
+    )
+
+
+def _forest_of_fails(known: Sequence[Example], rows: np.ndarray) -> Forest:
+    """Trees that say whether it fails; each training is shown with both curves that there are of it.
+
+    The order of the batches is chance: a split that parts one curve and not the other is noise.
+    """
+    names = tuple(known[0].features or ())
+    progress = np.clip([e.label.progress for e in known], *CLEAR)
+    # trees that also have to part progress split where the border of failing is not just noise
+    answers = np.column_stack([_fails_of_seeds(known), progress])
+    second = [i for i, example in enumerate(known) if example.again is not None]
+    again = np.array([[(known[i].again or {})[name] for name in names] for i in second])
+    return forest(
+        np.concatenate([rows, again.reshape(-1, len(names))]),
+        np.concatenate([answers, answers[second]]),
+        of_features=1.0,
+        trees=TREES_OF_FAILS,
     )
 
 

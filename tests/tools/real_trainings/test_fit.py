@@ -8,10 +8,11 @@ import torch
 
 from tools.real_trainings.as_given import as_given
 from tools.real_trainings.case import read_cases
-from tools.real_trainings.examples import Example, decade_gains
-from tools.real_trainings.fit import _fails_of_seeds, conformal_half_width
+from tools.real_trainings.examples import Example, decade_gains, make_examples, read_observed
+from tools.real_trainings.fit import _fails_of_seeds, _forest_of_fails, conformal_half_width, matrix
 from tools.real_trainings.labels import Labeled
 from tools.real_trainings.score import Said, summarize
+from tools.real_trainings.store import read_records
 from tools.real_trainings.tasks.registry import TASKS
 
 CASE = read_cases()[0]
@@ -73,6 +74,29 @@ def test_a_failure_of_one_seed_of_two_is_half_a_failure():
     other = replace(CASE, id="another")
     rows = [example("fails"), example("fails", case=other), example("lags")]
     assert _fails_of_seeds(rows).tolist() == [0.5, 1.0, 0.5]
+
+
+def test_failing_is_learned_from_both_curves_of_a_training():
+    """The look-aheads show nothing; the curves of the trainings themselves part what fails."""
+    cases = [replace(CASE, id=str(i)) for i in range(20)]
+    rows = [example("fails" if i < 10 else "trains", case=case) for i, case in enumerate(cases)]
+    shown = [{"said by last value": float(i < 10), "said by power law": 0.0} for i in range(20)]
+    both = [replace(row, again=again) for row, again in zip(rows, shown, strict=True)]
+    given = matrix(rows, tuple(rows[0].features))
+    for known, expected in ((rows, 0.5), (both, 1.0)):
+        (fails, _) = _forest_of_fails(known, given).predict(np.array([1.0, 0.0]))
+        assert fails == pytest.approx(expected, abs=0.01)
+
+
+def test_the_second_curve_is_as_long_as_the_look_ahead_and_changes_the_curve_alone():
+    cases = [case for case in read_cases() if case.network_id == CASE.network_id]
+    examples = make_examples(cases, read_records(), read_observed())
+    assert len(examples) == 12
+    for one in examples:
+        assert one.again is not None
+        assert one.again["window 7"] != one.features["window 7"]
+        for name in ("fraction of budget", "rate", "depth", "score"):
+            assert one.again[name] == one.features[name]
 
 
 def test_a_half_width_holds_four_fifths():

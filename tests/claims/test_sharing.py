@@ -4,7 +4,7 @@ import pytest
 
 from bathyscope import claims
 from bathyscope.claims import Measured, sharing
-from bathyscope.claims.sharing import measured, keep_measurements
+from bathyscope.claims.sharing import keep_measurements, measured
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def lines(*, rounds: int = 1) -> Iterator[dict[str, Any]]:
     yield {"benchmark": "procrustes", "case": "training step, batch 128", "cpu_s": round(step, 3)}
     yield from own_layers(step, repeats=5 * rounds)
     yield from three_by_three(step, repeats=3 * rounds)
-    yield from image_sizes(repeats=9 * rounds)
+    yield from image_sizes(repeats=5 * rounds)
     yield from quality()
 
 

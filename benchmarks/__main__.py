@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.against import Line, changes, checked_out, in_turns, is_revision, read_lines
 
 # Modules of this package with a function `lines(rounds=…)`; each is imported when its turn comes. All of them
-# together take eight minutes of one core (docs/cost.md): `rounds` multiplies their repeats.
+# together take nine minutes of one core (docs/cost.md): `rounds` multiplies their repeats.
 BENCHMARKS = (
     "commands",
     "training_step",

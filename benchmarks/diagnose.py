@@ -91,12 +91,12 @@ _CASES: dict[str, Callable[[], tuple[nn.Module, Batch]]] = {
     "gpt-12, 8 sequences of 32": lambda: _sequences("gpt-12"),
     "preresnet-164, 32x32, batch 64": lambda: _images("preresnet-164", 32, samples=64),
 }
-# Few of the long ones: about two minutes of CPU time together.
+# Few of the long ones: about a minute of CPU time together.
 _REPEATS = {
     **{(name, "standard"): 7 for name in _CASES},
     ("preresnet-164, 32x32, batch 64", "standard"): 2,
     ("MLP of 20 layers, width 64, batch 64", "full"): 5,
     ("MLP of 20 layers, width 128, batch 64", "full"): 5,
     ("resnet-20, 16x16, batch 32", "full"): 3,
-    ("vit-6, 32x32, batch 32", "full"): 3,
+    ("vit-6, 32x32, batch 32", "full"): 2,
 }

@@ -66,7 +66,7 @@ def lines(*, rounds: int = 1) -> Iterator[dict[str, Any]]:
     yield {"benchmark": "procrustes", "case": "training step, batch 128", "cpu_s": round(step, 3)}
     yield from own_layers(step, repeats=5 * rounds)
     yield from three_by_three(step, repeats=3 * rounds)
-    yield from image_sizes(repeats=9 * rounds)
+    yield from image_sizes(repeats=5 * rounds)
     yield from quality()
 
 
@@ -115,7 +115,7 @@ def _transitions(
         "reference": lambda: [reference(k, n) for k, n in zip(kernels, sizes, strict=True)],
         "svd": lambda: [svd_projection(k, n) for k, n in zip(kernels, sizes, strict=True)],
     }
-    times = interleaved(calls, repeats=repeats)
+    times = interleaved(calls, repeats=repeats, warmup=0)
     line = _line(f"3×3 {', '.join(layers)}, warm", times, "warm", _WARM_CALLS, step)
     line["ratio_to_svd"] = round(_WARM_CALLS * times["warm"].ratio_to(times["svd"]), 1)
     line["cold_ms"] = round(1e3 * times["cold"].median_cpu / _COLD_CALLS, 2)

@@ -115,7 +115,7 @@ def lines(*, rounds: int = 1) -> Iterator[dict[str, Any]]:
         ours = nets.build(name, seed=0)
         copy_weights(ours, by_hand)
         steps = {"ours": training_step(ours), "by_hand": training_step(by_hand)}
-        times = interleaved(steps, repeats=7 * rounds)
+        times = interleaved(steps, repeats=5 * rounds)
         yield {
             "benchmark": "training_step",
             "case": f"{name}, batch {_BATCH}",

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bathyscope.claims import all_claims, check
-from bathyscope.claims.sharing import share_measurements
+from bathyscope.claims.sharing import keep_measurements
 from bathyscope.core.records import Verdict
 from tests.papers import broken
 
@@ -42,7 +42,7 @@ NOT_SUPPORTED = {
 @pytest.fixture(scope="module", autouse=True)
 def each_measurement_is_made_once():
     """As in `bathyscope check all`; tests/claims/test_sharing.py holds that the numbers are the same."""
-    with share_measurements():
+    with keep_measurements():
         yield
 
 

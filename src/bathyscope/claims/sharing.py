@@ -12,7 +12,7 @@ _KEPT: ContextVar[dict[tuple[_Measure, int], Measured] | None] = ContextVar("kep
 
 
 @contextmanager
-def share_measurements() -> Iterator[None]:
+def keep_measurements() -> Iterator[None]:
     """Within, a measurement that two claims take with the same seed is made for the first and kept."""
     token = _KEPT.set({})
     try:
@@ -25,7 +25,7 @@ def measured(measure: _Measure, seed: int, **settings: object) -> Measured:
     """What a claim's function measures; its own copy of what was kept, where measurements are shared.
 
     The function draws from the seed alone, so that the numbers are the same either way. What the user
-    gave for it is always measured anew.
+    gave for it is measured each time.
     """
     kept = _KEPT.get()
     if kept is None or any(value is not None for value in settings.values()):

@@ -136,11 +136,11 @@ def _check_all(
     claims: "list[Claim]", *, seed: int, given: JsonObject, insist: bool, echo: bool
 ) -> "list[tuple[Claim, ClaimCheck | None]]":
     """Every claim with its record; None for those without a check (an error if `insist`)."""
-    from bathyscope.claims.sharing import share_measurements
+    from bathyscope.claims.sharing import keep_measurements
     from bathyscope.cli.screen import spinner
 
     rows: list[tuple[Claim, ClaimCheck | None]] = []
-    with spinner("checking") as say, share_measurements():
+    with spinner("checking") as say, keep_measurements():
         for claim in claims:
             if claim.measure is None and not insist:
                 rows.append((claim, None))

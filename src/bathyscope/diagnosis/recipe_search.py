@@ -64,11 +64,7 @@ def find_recipe(
         # what is targeted at a problem may still do much better
         targeted = [c for c in entrants if c.targeted and num_problems(diagnosis)]
         racers += race.enter(targeted)
-        for search in racers[1:]:
-            race.advance(search, _TRIAL)
-        enough = untreated.attempt.end - _GAIN * abs(untreated.attempt.end)
-        better = [r for r in racers[1:] if r.attempt.end < enough]
-        best = min(better, key=lambda r: r.attempt.end, default=untreated)
+        best = _best_answer(race, untreated, racers[1:])
         tried = verifier.verify([best], most=min(MOST_STEPS // 2, verifier.left))
         # a network that fits its samples is not at fault where nothing carries over to others
         if tried.passed is not None or tried.fits_untreated:
@@ -99,6 +95,15 @@ def find_recipe(
     most = min(MOST_STEPS - tried.steps, verifier.left)
     tried += verifier.verify(finalists, most=most)
     return SearchResult(racers + later, tried, verifier)
+
+
+def _best_answer(race: Race, untreated: Search, answers: list[Search]) -> Search:
+    """Of the answers to a finding that which is clearly better after some steps; else the untreated copy."""
+    for search in answers:
+        race.advance(search, _TRIAL)
+    enough = untreated.attempt.end - _GAIN * abs(untreated.attempt.end)
+    better = [r for r in answers if r.attempt.end < enough]
+    return min(better, key=lambda r: r.attempt.end, default=untreated)
 
 
 def _best_bet(finalists: list[Search]) -> Search:

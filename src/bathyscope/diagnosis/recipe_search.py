@@ -15,6 +15,7 @@ from bathyscope.diagnosis.verification import (
     Verifier,
 )
 from bathyscope.remedies import ChangeLevel, Recipe
+from bathyscope.rules.targeted import end_repairs
 from bathyscope.rules.targeted.context import Context
 
 _TRIAL = 32  # steps after which the untreated copy may be known to train
@@ -79,14 +80,18 @@ def find_recipe(
     limit = race.spent + most
     racers += _enter(race, first, most)
     finalists = race.run(racers, limit=limit, may_end=bool(deeper))
+    # what the ends of the network ask for is no matter of settings: these must pass, and have the steps to
+    verifier.must_pass = bool(deeper) and bool(end_repairs(context))
     longest = _FIRST_LOOK if deeper else MOST_STEPS - tried.steps
+    longest = MOST_STEPS // 2 if verifier.must_pass else longest
     promising = any(r.attempt.promise >= FAILS or is_on_its_way(r.attempt) for r in finalists)
     if not deeper or promising:
         # weights or structure are touched only where a training has shown that settings do not do
         some = [_best_bet(finalists)] if deeper else finalists
         most = min(longest, verifier.left)
         tried += verifier.verify(some, most=most, has_more=bool(deeper))
-    if not deeper or tried.passed is not None or verifier.is_settled or _settled(tried, budget):
+    settled = verifier.is_settled or (not verifier.must_pass and _settled(tried, budget))
+    if not deeper or tried.passed is not None or settled:
         return SearchResult(racers, tried, verifier)
     most = verifier.left * _OF_LAST
     limit = race.spent + most

@@ -76,6 +76,7 @@ class Verifier:
         held_out: batches that were kept back where there are few; what passes must answer them too.
         again: the untreated network with the other seed, once it was asked for.
         is_settled: whether a training ended as it was clearly better, though others waited.
+        must_pass: whether settings that others wait behind are not settled before they pass.
         trained: the recipes' copies, in their order.
         taken: steps of all of them and of the untreated network.
     """
@@ -87,6 +88,7 @@ class Verifier:
     held_out: Sequence[Batch] = ()
     again: Search | None = None
     is_settled: bool = False
+    must_pass: bool = False
     trained: list[Search] = field(default_factory=list)
     taken: int = 0
 
@@ -201,6 +203,8 @@ class Verifier:
             return False
         noise = seed_noise([now, first.attempt])
         if not self._is_decided(now, noise):
+            return False
+        if has_more and self.must_pass and not now.passes:
             return False
         settles = SETTLES if self.untreated.has_diverged else _SETTLES_SURELY
         if has_more and expected_end(now, self.budget) > -settles:

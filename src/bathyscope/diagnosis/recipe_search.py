@@ -114,7 +114,7 @@ def _best_answer(race: Race, untreated: Search, answers: list[Search]) -> Search
 def _best_bet(finalists: list[Search]) -> Search:
     """The first, but the untreated copy only where it has learned: others wait for the steps."""
     first = finalists[0]
-    if first.recipe.steps or first.attempt.learned >= LEARNED:
+    if first.recipe.steps or first.attempt.learned >= FAILS:
         return first
     return next((r for r in finalists if r.recipe.steps), first)
 

@@ -11,8 +11,8 @@ from bathyscope.diagnosis.expectation import (
     is_clearly_better,
     seed_noise,
 )
-from bathyscope.diagnosis.race import Attempt, Search, reseed
-from bathyscope.diagnosis.verification import Verification
+from bathyscope.diagnosis.race import Attempt, Search
+from bathyscope.diagnosis.verification import Verification, reseed
 from bathyscope.foresight.extrapolation import HIGHEST_END, absolute_loss
 from bathyscope.remedies import CHANGE_LEVELS
 

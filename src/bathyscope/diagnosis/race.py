@@ -32,8 +32,7 @@ SMALLEST_FINAL = 32
 
 FINALISTS = 2
 ADDED = 2 / 3
-"""What a shortcut or a norm costs of what the average layer of the network does: of three small networks,
-where Python's own time is most of it, about 0.6 was seen in five of six runs and 1.1 in one."""
+"""Cost of a shortcut or a norm, in average layers: in small networks 0.6 in five of six runs, 1.1 in one."""
 
 PASSES = 0.8
 """Accuracy on training batches at which a training has passed."""
@@ -45,7 +44,7 @@ _SOME_LEARNED = 0.3  # fraction of the constant baseline's loss that is gone bes
 _SURE_ACCURACY, _SURE_FRACTION = 0.92, 0.8  # a training that ends early must be this far
 _KEEPS_UP = 0.85  # of what the best of its level has learned
 _ANYTHING = 0.02  # promise by the second round below which nothing has been learned
-_HOPELESS = 0.4  # of the promise of the best: what is further behind drops out before its half
+_HOPELESS = 0.4  # of the best recipe's promise; the untreated copy has taken more steps at first
 _WINDOW = 8  # batches over which a training is judged
 
 
@@ -288,13 +287,12 @@ class Race:
         Args:
             racers: the field; some may have taken steps.
             limit: own steps that may have been spent at its end, by everything.
-            may_end: others wait for the steps: a field of which nothing has learned anything by the
-                second round ends there.
+            may_end: others wait for the steps: where nothing has learned by the second round, it ends.
         """
-        limit = min(self.budget, limit)
         alive = [r for r in racers if not r.has_diverged] or racers[:1]
-        for steps, left in zip(ROUNDS, numbers_alive(len(alive))[1:], strict=False):
-            if steps > ROUNDS[0] and self.spent + self._cost_to(steps, alive) > limit:
+        for steps, left in zip(ROUNDS, numbers_alive(len(racers))[1:], strict=False):
+            cost = sum(r.cost * max(0, steps - len(r.losses)) for r in alive)
+            if steps > ROUNDS[0] and self.spent + cost > min(limit, self.budget):
                 return sorted(alive, key=lambda r: bet(r, alive))
             for search in alive:
                 self.advance(search, steps)
@@ -306,10 +304,6 @@ class Race:
             self.advance(search, max(ROUNDS[-2], min(paid, ROUNDS[-1])))
         return sorted(alive, key=lambda r: bet(r, alive))
 
-    @staticmethod
-    def _cost_to(steps: int, racers: Iterable[Search]) -> float:
-        return sum(r.cost * max(0, steps - len(r.losses)) for r in racers)
-
 
 def _stirs(search: Search) -> bool:
     """Whether it has learned anything at all."""
@@ -317,20 +311,23 @@ def _stirs(search: Search) -> bool:
 
 
 def survivors(racers: Sequence[Search], count: int) -> list[Search]:
-    """Those that learned most; the surest stays, and so does the smallest change that keeps up."""
+    """Those that learned most; the surest stays, and the smallest change that keeps up; the hopeless go."""
     order = sorted(racers, key=lambda r: -r.attempt.promise)
     best = order[0].attempt.promise
-    hopeless = _HOPELESS * best if best >= LEARNED * _HOPELESS else -math.inf
+    ahead = max((r.attempt.promise for r in order if r.recipe.steps), default=best)
+    hopeless = _HOPELESS * ahead if ahead >= LEARNED * _HOPELESS else -math.inf
     kept = [r for r in order[:count] if r.attempt.promise >= hopeless]
     wanted = [r for r in racers if r.surest and not r.has_diverged]
     keeping_up = [r for r in racers if r.attempt.promise >= max(0.1, 0.5 * best)]
     wanted += sorted(keeping_up, key=lambda r: (not r.targeted, r.rank))[:1]
     for search in wanted:
-        if search not in kept:
-            spare = [r for r in kept if r not in wanted]
-            if spare:
-                kept.remove(spare[-1])
-                kept.append(search)
+        if search in kept:
+            continue
+        spare = [r for r in kept if r not in wanted] if len(kept) == count else []
+        if spare:
+            kept.remove(spare[-1])
+        if len(kept) < count:
+            kept.append(search)
     return kept
 
 
@@ -401,12 +398,3 @@ def numbers_alive(entrants: int) -> list[int]:
     while len(alive) < len(ROUNDS) - 1:
         alive.append(alive[-1] // 2 + alive[-1] % 2)
     return [*alive, min(alive[-1], FINALISTS)]
-
-
-def reseed(recipe: Recipe, by: int) -> Recipe:
-    """The same recipe with other random numbers."""
-    steps = [
-        step.model_copy(update={"seed": step.seed + by}) if hasattr(step, "seed") else step
-        for step in recipe.steps
-    ]
-    return Recipe(steps=tuple(steps))

@@ -15,6 +15,7 @@ from bathyscope.diagnosis.verification import (
     Verifier,
 )
 from bathyscope.remedies import ChangeLevel, Recipe
+from bathyscope.rules.targeted import end_repairs
 from bathyscope.rules.targeted.context import Context
 
 _TRIAL = 32  # steps after which the untreated copy may be known to train
@@ -64,11 +65,7 @@ def find_recipe(
         # what is targeted at a problem may still do much better
         targeted = [c for c in entrants if c.targeted and num_problems(diagnosis)]
         racers += race.enter(targeted)
-        for search in racers[1:]:
-            race.advance(search, _TRIAL)
-        enough = untreated.attempt.end - _GAIN * abs(untreated.attempt.end)
-        better = [r for r in racers[1:] if r.attempt.end < enough]
-        best = min(better, key=lambda r: r.attempt.end, default=untreated)
+        best = _best_answer(race, untreated, racers[1:])
         tried = verifier.verify([best], most=min(MOST_STEPS // 2, verifier.left))
         # a network that fits its samples is not at fault where nothing carries over to others
         if tried.passed is not None or tried.fits_untreated:
@@ -83,14 +80,18 @@ def find_recipe(
     limit = race.spent + most
     racers += _enter(race, first, most)
     finalists = race.run(racers, limit=limit, may_end=bool(deeper))
+    # what the ends of the network ask for is no matter of settings: these must pass, and have the steps to
+    verifier.must_pass = bool(deeper) and bool(end_repairs(context))
     longest = _FIRST_LOOK if deeper else MOST_STEPS - tried.steps
+    longest = MOST_STEPS // 2 if verifier.must_pass else longest
     promising = any(r.attempt.promise >= FAILS or is_on_its_way(r.attempt) for r in finalists)
     if not deeper or promising:
         # weights or structure are touched only where a training has shown that settings do not do
         some = [_best_bet(finalists)] if deeper else finalists
         most = min(longest, verifier.left)
         tried += verifier.verify(some, most=most, has_more=bool(deeper))
-    if not deeper or tried.passed is not None or verifier.is_settled or _settled(tried, budget):
+    settled = verifier.is_settled or (not verifier.must_pass and _settled(tried, budget))
+    if not deeper or tried.passed is not None or settled:
         return SearchResult(racers, tried, verifier)
     most = verifier.left * _OF_LAST
     limit = race.spent + most
@@ -101,10 +102,19 @@ def find_recipe(
     return SearchResult(racers + later, tried, verifier)
 
 
+def _best_answer(race: Race, untreated: Search, answers: list[Search]) -> Search:
+    """Of the answers to a finding that which is clearly better after some steps; else the untreated copy."""
+    for search in answers:
+        race.advance(search, _TRIAL)
+    enough = untreated.attempt.end - _GAIN * abs(untreated.attempt.end)
+    better = [r for r in answers if r.attempt.end < enough]
+    return min(better, key=lambda r: r.attempt.end, default=untreated)
+
+
 def _best_bet(finalists: list[Search]) -> Search:
     """The first, but the untreated copy only where it has learned: others wait for the steps."""
     first = finalists[0]
-    if first.recipe.steps or first.attempt.learned >= LEARNED:
+    if first.recipe.steps or first.attempt.learned >= FAILS:
         return first
     return next((r for r in finalists if r.recipe.steps), first)
 

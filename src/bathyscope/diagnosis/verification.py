@@ -14,8 +14,9 @@ from bathyscope.diagnosis.expectation import (
     is_on_its_way,
     seed_noise,
 )
-from bathyscope.diagnosis.race import LEARNED, PASSES, Attempt, Race, Search, reseed
+from bathyscope.diagnosis.race import LEARNED, PASSES, Attempt, Race, Search
 from bathyscope.diagnosis.supply import Supply, generalizes
+from bathyscope.remedies import Recipe
 
 MOST_STEPS = 300
 """Of all verifying trainings together."""
@@ -37,7 +38,7 @@ _GIVE_UP = {
     100: 0.05,
     150: 0.2,
 }  # learned less by then: the steps left are better spent on the next
-_GIVE_UP_ANYWAY = 100  # before, what still falls from above to the constant baseline goes on
+_GIVE_UP_ANYWAY = 100  # before, what still falls from above to the constant baseline continues
 _HALF_WAY, _PACE = MOST_STEPS // 2, 50  # where it is asked whether it will pass; steps of its pace
 
 
@@ -75,6 +76,7 @@ class Verifier:
         held_out: batches that were kept back where there are few; what passes must answer them too.
         again: the untreated network with the other seed, once it was asked for.
         is_settled: whether a training ended as it was clearly better, though others waited.
+        must_pass: whether settings that others wait behind are not settled before they pass.
         trained: the recipes' copies, in their order.
         taken: steps of all of them and of the untreated network.
     """
@@ -86,6 +88,7 @@ class Verifier:
     held_out: Sequence[Batch] = ()
     again: Search | None = None
     is_settled: bool = False
+    must_pass: bool = False
     trained: list[Search] = field(default_factory=list)
     taken: int = 0
 
@@ -201,6 +204,8 @@ class Verifier:
         noise = seed_noise([now, first.attempt])
         if not self._is_decided(now, noise):
             return False
+        if has_more and self.must_pass and not now.passes:
+            return False
         settles = SETTLES if self.untreated.has_diverged else _SETTLES_SURELY
         if has_more and expected_end(now, self.budget) > -settles:
             return False
@@ -269,3 +274,12 @@ def falls_short(attempt: Attempt, most: int) -> bool:
     late, before = fmean(accuracies[-_PACE:]), fmean(accuracies[-2 * _PACE : -_PACE])
     middle = len(accuracies) - _PACE / 2  # where the mean of the last steps stands
     return late + (late - before) / _PACE * (most - middle) < PASSES
+
+
+def reseed(recipe: Recipe, by: int) -> Recipe:
+    """The same recipe with other random numbers."""
+    steps = [
+        step.model_copy(update={"seed": step.seed + by}) if hasattr(step, "seed") else step
+        for step in recipe.steps
+    ]
+    return Recipe(steps=tuple(steps))

@@ -32,11 +32,18 @@ def registrations(path):
                 yield node.lineno
 
 
+def kinds_of(kind):
+    """The classes that inherit from one, at any distance."""
+    for below in kind.__subclasses__():
+        yield below
+        yield from kinds_of(below)
+
+
 def lines_for_users():
     """Lines of functions and classes that a recipe hands out as code of the user's own."""
     for module in pkgutil.iter_modules(remedies.__path__):
         importlib.import_module(f"{remedies.__name__}.{module.name}")
-    for remedy in Remedy.__subclasses__():
+    for remedy in kinds_of(Remedy):
         for helper in remedy.helpers:
             if not isinstance(helper, str):
                 helper = inspect.unwrap(helper)  # from the checks of signatures under test

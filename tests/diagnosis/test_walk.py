@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-MOST_FILES = {"alone": 52, "with an optimizer": 58}
+MOST_FILES = {"alone": 54, "with an optimizer": 59}
 MOST_MODULES = 150
 """What raises one of them is to be worth it."""
 

@@ -14,7 +14,7 @@ from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.protocol import ChangesDimension, DeclaresBlocks, Droppable
 from bathyscope.core.records import Block, BlockSource, Part
-from bathyscope.core.sharded import FSDP, own_class
+from bathyscope.core.walks import FSDP, own_class
 
 # A finer kind of block is preferred to the one around it when it holds this fraction of its weighted
 # layers: the stages of a network hold little beside their blocks, a block much beside its convolutions.

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from bathyscope.core.global_state import RngState, measuring, one_at_a_time
 from bathyscope.core.hooks import run_eagerly
 from bathyscope.core.module_state import ManyModules, ModuleState, refill, restore_each
-from bathyscope.core.sharded import FSDP, reshard, sharded_modules
 from bathyscope.core.snapshot import (
     Restore,
     snapshot_tensors,
@@ -19,6 +18,7 @@ from bathyscope.core.snapshot import (
     write_back,
     write_together,
 )
+from bathyscope.core.walks import FSDP, reshard, sharded_modules
 
 _TENSOR_HOOK_TABLES = ("_backward_hooks", "_post_accumulate_grad_hooks")
 

@@ -26,7 +26,7 @@ from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.global_state import preserve_random_state
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.nested import map_tensors, tensors_in
-from bathyscope.core.sharded import is_sharded
+from bathyscope.core.walks import is_sharded
 
 PATIENCE = 45.0
 """Seconds that a process waits for the others to ask for the same."""

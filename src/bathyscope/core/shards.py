@@ -13,7 +13,7 @@ from bathyscope.core.devices import available_bytes, readable_size
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.module_state import HOOK_TABLES
 from bathyscope.core.processes import agree, share_batches
-from bathyscope.core.sharded import FSDP, is_sharded, own_class, reshard, sharded_modules
+from bathyscope.core.walks import FSDP, is_sharded, own_class, reshard, sharded_modules
 
 
 def plain_tensor(tensor: Tensor) -> Tensor:

@@ -19,9 +19,9 @@ from bathyscope.core.global_state import autocast_in_passes_alone, preserve_rand
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.processes import Processes, common_batches, processes_of
-from bathyscope.core.sharded import is_sharded
 from bathyscope.core.shards import put_together
 from bathyscope.core.stepping import copy_to_cpu, optimizer_label
+from bathyscope.core.walks import is_sharded
 from bathyscope.diagnosis.diagnose import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.helped import choose, judge, noise_with

@@ -20,7 +20,7 @@ from bathyscope.core.errors import in_a_line
 from bathyscope.core.global_state import measuring, preserve_random_state
 from bathyscope.core.hook_copies import copy_step_hooks
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.sharded import is_sharded
+from bathyscope.core.walks import is_sharded
 from bathyscope.recorder.called_parts import called_parts
 from bathyscope.recorder.loss_inputs import constant_term, misread_input
 from bathyscope.recorder.recorded_loss import objective_of

@@ -11,7 +11,7 @@ from bathyscope.core.global_state import is_measuring
 from bathyscope.core.hooks import Hooks, on_gradient
 from bathyscope.core.loop_record import LoopRecord, ModelUse, ParameterUse
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.sharded import own_class
+from bathyscope.core.walks import own_class
 from bathyscope.measure.dependence.without_pass import is_fresh
 from bathyscope.recorder.eval_randomness import EvalRandomness
 from bathyscope.recorder.roots import (

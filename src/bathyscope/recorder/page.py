@@ -11,8 +11,8 @@ from torch import nn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.files import check_location, write_atomic
-from bathyscope.core.sharded import own_class
 from bathyscope.core.shown import Shown, save_picture
+from bathyscope.core.walks import own_class
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.recording import Recording
 from bathyscope.recorder.samples import COLUMNS, TakenSamples

@@ -29,8 +29,8 @@ from bathyscope.core.processes import (
     waits_for_others,
 )
 from bathyscope.core.records import Finding
-from bathyscope.core.sharded import is_sharded
 from bathyscope.core.trackers import tracker_of
+from bathyscope.core.walks import is_sharded
 from bathyscope.recorder.entry_points import listen
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import parameter_groups

@@ -4,9 +4,8 @@ What the hook would do at the import of a function is done at its first call. Wh
 is left out: it would be prepared again whenever the outer one runs, and the hook need not look for it. A
 signature without shapes is checked by beartype alone. Together this takes two thirds off their cost.
 
-With BATHYSCOPE_TYPECHECK=1 each function is checked in every test at its first four calls, then at the 8th,
-the 16th and so on: as often as says something of the thousands that there may be in a training, and late in
-one as well as early; with BATHYSCOPE_TYPECHECK=all at every call.
+With BATHYSCOPE_TYPECHECK=1 each function is checked at its first calls in every test, which says as much as
+the thousands that may follow in a training; with BATHYSCOPE_TYPECHECK=all at every call.
 """
 
 import gc
@@ -23,8 +22,8 @@ import pytest
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 
-FIRST_CALLS = inf if os.environ.get("BATHYSCOPE_TYPECHECK") == "all" else 4
-"""Calls of a function that are all checked in one test; behind them those whose number is a power of two."""
+CHECKED_CALLS = inf if os.environ.get("BATHYSCOPE_TYPECHECK") == "all" else 20
+"""How many calls of a function are checked in one test."""
 
 _NOW = SimpleNamespace(test=0)
 
@@ -46,7 +45,7 @@ def _check_signatures() -> None:
     import jaxtyping
     from beartype import BeartypeConf, beartype
     from jaxtyping import AbstractArray, _decorator, _import_hook, config
-    from torch.compiler import is_compiling, is_dynamo_compiling
+    from torch.compiler import is_compiling
 
     eager, now = jaxtyping.jaxtyped, _NOW
     # the hook wants a name: beartype, for which a whole number is a float, as it is for mypy
@@ -77,20 +76,18 @@ def _check_signatures() -> None:
         if hasattr(fn, "is_checked_at_first_call"):
             return fn
         result: FunctionType | None = None
-        test, calls = -1, 0
+        test, left = -1, CHECKED_CALLS
 
         @functools.wraps(fn)
         def at_first_calls(*args: object, **kwargs: object) -> object:
-            nonlocal result, test, calls
-            if is_dynamo_compiling():  # what is traced would depend on the count
+            nonlocal result, test, left
+            if is_compiling():  # what is traced would depend on the count
                 return fn(*args, **kwargs)
             if test != now.test:
-                test, calls = now.test, 0
-            calls += 1
-            if calls > FIRST_CALLS and calls & (calls - 1):
+                test, left = now.test, CHECKED_CALLS
+            if left <= 0 or config.jaxtyping_disable:
                 return fn(*args, **kwargs)
-            if config.jaxtyping_disable or is_compiling():  # an export, of shapes that are symbols
-                return fn(*args, **kwargs)
+            left -= 1
             if result is None:
                 result = checked(fn)
             return result(*args, **kwargs)

@@ -196,7 +196,7 @@ def cost(number: int) -> dict[str, Any]:
         "case": f"{draw.family}-{draw.depth}: diagnosing, race and measuring again, in own steps",
         # after the last word of a verification comes the diagnosis of what was treated
         "ratio": round((own.total("race") + again) / step, 1),
-        "counted": treatment.spent - treatment.verification.steps,
+        "counted": treatment.spent,
         "verifying": round((own.total("verifying") - again) / step, 1),
         "verified": treatment.verification.steps,
         "own_ms": round(1e3 * step, 2),

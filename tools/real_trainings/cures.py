@@ -82,7 +82,7 @@ def cure(chosen: CureCase, case: Case) -> dict[str, Any]:
     }
     if chosen.is_shuffled:
         return line
-    steps = treatment.spent
+    steps = treatment.spent + treatment.verification.steps
     rivals = {
         "treat": treatment.recipe or Recipe(),
         "person": _best(case, chosen, PERSON, steps),

@@ -27,8 +27,8 @@ def compare(
         bool, typer.Option("--treat", help="Treat a network that fails, and show that it trains.")
     ] = False,
     spend: Annotated[
-        int, typer.Option(min=300, help="Steps of the network that a treatment may take.")
-    ] = 600,
+        int, typer.Option(min=300, help="Steps that the search for a treatment may take.")
+    ] = 300,
     out: Annotated[
         Path,
         typer.Option(help="Folder to write comparison.html, comparison.png and the reports to."),

@@ -33,8 +33,8 @@ def treat(
     ] = ALL_LEVELS,
     budget: Annotated[int, typer.Option(min=1, help="Steps that you mean to train for.")] = 300,
     spend: Annotated[
-        int, typer.Option(min=300, help="Steps of the network that all of it may take.")
-    ] = 600,
+        int, typer.Option(min=300, help="Steps of the network that the search may take.")
+    ] = 400,
     recipe: Annotated[
         Path | None, typer.Option(help="Apply this recipe (.json), and search for none.")
     ] = None,
@@ -66,7 +66,7 @@ def treat(
     if save_recipe is not None:
         check_location(save_recipe)
     given = None if recipe is None else Recipe.load(recipe)
-    with spinner(f"treating {text.model}, at most {spend} steps") as notify:
+    with spinner(f"treating {text.model}, at most {spend} steps and 450 to verify") as notify:
         setup = text.setup()
         notify("diagnosing")
         before = _diagnosis(setup, setup.optimizer)
@@ -197,7 +197,7 @@ def _print(treatment: "Treatment") -> None:
         if line:
             console.print(line, highlight=False)
     console.print(
-        f"Spent: {treatment.spent} of the network's own steps, {treatment.verification.steps} of them "
-        "to verify.",
+        f"Spent: {treatment.spent} of the network's own steps, and "
+        f"{treatment.verification.steps} to verify.",
         highlight=False,
     )

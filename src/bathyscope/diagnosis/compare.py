@@ -15,7 +15,7 @@ from bathyscope.core.preserve import preserve_model
 from bathyscope.core.stepping import copy_training, train_steps
 from bathyscope.diagnosis.diagnose import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
-from bathyscope.diagnosis.treat import SPEND, treat
+from bathyscope.diagnosis.treat import SMALLEST_SPEND, treat
 from bathyscope.diagnosis.treatment import Treatment
 from bathyscope.foresight import Forecast, forecast
 from bathyscope.foresight.model import BUDGETS, FAILED, TRAINED
@@ -118,7 +118,7 @@ def compare(
     *,
     loss: LossFn,
     treat_with: Iterable[Batch] | None = None,
-    spend: int = SPEND,
+    spend: int = SMALLEST_SPEND,
     notify: Callable[[str], None] | None = None,
 ) -> list[Course]:
     """Diagnose every network, train a copy of it on the same batches, and diagnose the copy.
@@ -129,7 +129,7 @@ def compare(
             measured on.
         loss: a scalar from output and targets.
         treat_with: batches with which a network that fails is treated, on a copy; None treats none.
-        spend: steps of the network that a treatment may take.
+        spend: steps of the network that the search for a treatment may take.
         notify: called with what is going on, for a progress display.
 
     Returns:

@@ -24,13 +24,13 @@ from bathyscope.core.stepping import copy_to_cpu, optimizer_label
 from bathyscope.core.walks import is_sharded
 from bathyscope.diagnosis.diagnose import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
-from bathyscope.diagnosis.helped import choose, judge, noise_with
+from bathyscope.diagnosis.helped import choose, judge
 from bathyscope.diagnosis.race import ROUNDS, Race
 from bathyscope.diagnosis.recipe_search import find_recipe
 from bathyscope.diagnosis.supply import Supply
 from bathyscope.diagnosis.trainer_arguments import trainer_arguments
 from bathyscope.diagnosis.treatment import Treatment
-from bathyscope.diagnosis.verification import Verification
+from bathyscope.diagnosis.verification import Verification, verify_untreated
 from bathyscope.foresight.baseline import fitted_baseline, label_baseline
 from bathyscope.measure.loss_form import fit_constant_baseline
 from bathyscope.remedies import CHANGE_LEVELS, ChangeLevel, Recipe
@@ -40,11 +40,8 @@ MEASURING = 90
 """Own steps set aside for diagnosing the network, reading it, copying it and diagnosing it again: the most
 seen, of small flat networks."""
 
-SPEND = 600
-"""Own steps of a whole treatment: where settings do it ends at about 300; the rest is for what is deeper."""
-
 SMALLEST_SPEND = 300
-"""Below this there are no steps left to verify what the race finds."""
+"""Below this no race of at least six is possible."""
 
 
 @hinted("bs.treat(model, bs.diagnose(model, x, y, optimizer=…), batches=loader)")
@@ -58,18 +55,17 @@ def treat(
     batches: object = None,
     budget: int = 300,
     allow: str | Iterable[str] = CHANGE_LEVELS,
-    spend: int = SPEND,
+    spend: int = 400,
     seed: int = 0,
     notify: Callable[[str], None] | None = None,
 ) -> Treatment:
     """Find the smallest change with which a network trains, apply it in place, and show that it helps.
 
     Recipes of remedies race on copies over the user's batches: first settings and what answers a finding,
-    then, where none of these does, weights, activations and structure. Half of them drop out after 8, 16
+    then, where none of these passes, weights, activations and structure. Half of them drop out after 8, 16
     and 32 steps. Of the finalists that have learned, the one that changes least is trained again with other
-    batches and another seed, until it is clear whether it helps; where it does not pass, the next is. What
-    passes is applied to the model, or else what ends best at your budget. A network that trains as it is,
-    is left so.
+    batches and another seed; where it does not pass, the next is. What passes is applied to the model, or
+    else what ends best at your budget. A network that trains as it is, is left so.
 
     Args:
         model: the diagnosed model, or the Hugging Face `Trainer` or `LightningModule` that was diagnosed,
@@ -81,8 +77,9 @@ def treat(
             steps; the diagnosis's own batch by default.
         budget: steps that you mean to train for: `helped` is judged by the loss expected at their end.
         allow: the levels that a recipe may use: settings, weights, activations, structure.
-        spend: of the network's own steps, on everything: the diagnosis before it, the race, the trainings
-            that verify, and measuring again; at least 300.
+        spend: of the network's own steps, on the race and on measuring, the diagnosis before it included;
+            at least 300. The verifying trainings, of at most 300 steps and 150 of the untreated network,
+            are counted apart.
         seed: of the weights and the dropout of the race.
         notify: called with what is tried, for a progress display.
 
@@ -117,11 +114,10 @@ def treat(
     constant, most = _constant(root, course, loss), spend - MEASURING
     race = Race(root, stepper, course, loss, constant, budget=most, seed=seed, notify=notify)
     search = find_recipe(race, diagnosis, allowed, supply, budget=budget)
-    racers, verifier = search.racers, search.verifier
-    chosen = choose(search.verification, racers[0].attempt, budget=budget)
+    racers, verification = search.racers, search.verification
+    chosen = choose(verification, racers[0].attempt, budget=budget)
     if chosen is not None:
-        chosen = verifier.confirm(chosen, lambda now: noise_with(now, racers))
-    verification = verifier.verification
+        verification += verify_untreated(race, supply, racers[0], like=chosen)
     done = Treatment(
         before=diagnosis,
         after=diagnosis,

@@ -36,7 +36,7 @@ class Treatment(Reported):
             by more than two seeds differ by, and below the constant baseline's; with few batches samples
             that were kept back must be answered, too.
         optimizer: the one to continue with.
-        spent: of the network's own steps, on everything: measuring, the race, and the trainings that verify.
+        spent: of the network's own steps, on the race and on measuring; verifying is counted apart.
         notes: what a reader must know.
         printed: what `code()` gives.
         judgement: what is expected at the end of the budget; None where nothing was applied.

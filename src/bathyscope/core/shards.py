@@ -66,9 +66,8 @@ def gather_model(
     if not is_sharded(inner):
         return model, optimizer
     _check_fits(inner)
-    reshard(
-        sharded_modules(inner.modules())
-    )  # the root stays whole after a pass without a way back
+    # the root stays whole after a pass without a way back
+    reshard(sharded_modules(inner.modules()))
     memo: dict[int, object] = {}
     for parameter in inner.parameters():
         whole = nn.Parameter(plain_tensor(parameter), requires_grad=parameter.requires_grad)

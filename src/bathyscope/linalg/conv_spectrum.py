@@ -40,9 +40,8 @@ Method = Literal["fourier", "dense", "bound", "matrix-free"]
 # single precision the values are given in single: half of its rounding is enough.
 _TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 _TOLERANCE_OF_SINGLE = {torch.float32: 1e-5, torch.float64: torch.finfo(torch.float32).eps / 2}
-_CHUNK = (
-    2**18
-)  # complex numbers held at a time: 4 MB, which a cache holds and no system call is asked for
+# complex numbers held at a time: 4 MB, which a cache holds and no system call is asked for
+_CHUNK = 2**18
 _SMALL = 2**20  # entries of the matrix of a group whose SVD takes less than a second
 
 

@@ -205,9 +205,8 @@ def _cell(text: str) -> str:
 
 def sentence(finding: Finding) -> str:
     """A finding in a few words: what, where, why, what helps, and of a root cause its effects."""
-    shown = _where(finding) or ", ".join(
-        evidence_of(finding)[:2]
-    )  # of the whole network: its numbers
+    # a finding of the whole network shows its numbers
+    shown = _where(finding) or ", ".join(evidence_of(finding)[:2])
     where = f" ({shown})" if shown else ""
     helps = f" What helps: {finding.remedy}" if finding.remedy else ""
     brought = f" It brings about: {_brought(finding)}." if effects_of(finding) else ""

@@ -1,4 +1,5 @@
 import errno
+import gc
 import multiprocessing
 import os
 import stat
@@ -378,3 +379,21 @@ def test_a_device_is_special_and_a_link_to_it_is_not(tmp_path):
     write_atomic(link, b"whole")
     assert link.read_bytes() == b"whole"
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def test_a_lock_runs_no_destructor_in_which_ctrl_c_would_be_lost(tmp_path):
+    path, called = tmp_path / "lock", []
+
+    def notice(frame, event, argument):
+        if event == "call" and frame.f_code.co_name == "__del__":
+            called.append(str(getattr(frame.f_locals.get("self"), "lock_file", "")))
+
+    sys.setprofile(notice)
+    try:
+        with hold_lock(path):
+            assert is_locked(path)
+        assert not is_locked(path)
+        gc.collect()
+    finally:
+        sys.setprofile(None)
+    assert str(path) not in called

@@ -276,27 +276,39 @@ def hold_lock(
         DiskFull: there is no room for it.
     """
     refuse_link(path)
-    with explain_write_errors(path):
-        lock = FileLock(path, timeout=_PATIENCE, mode=0o644)
-        try:
-            lock.acquire(poll_interval=_POLL)
-        except Timeout:
-            if on_wait is None:
-                raise Locked(
-                    f"{path.parent} is being written by {_holder(path)}; wait until it ends, "
-                    "or end it."
-                ) from None
-            on_wait()
-            lock.acquire(timeout=-1, poll_interval=10 * _POLL)
+    lock = _Lock(path, timeout=_PATIENCE, mode=0o644)
     try:
+        with explain_write_errors(path):
+            _acquire(lock, path, on_wait)
         if not isinstance(lock, SoftFileLock):  # which names its holder itself
             _write_holder(path)
         yield
     finally:
-        if not keep:
+        if not keep and lock.is_locked:
             with suppress(OSError):
                 path.unlink()  # those who wait see that it is gone, and make another
         lock.release()
+
+
+class _Lock(FileLock):
+    """A lock that is released where it was taken, and needs no destructor.
+
+    In one that Python has to run a Ctrl-C that comes just then is reported as ignored, and lost.
+    """
+
+    __del__ = staticmethod(bool)  # type: ignore[assignment]  # no bytecode, and so no look for signals
+
+
+def _acquire(lock: FileLock, path: Path, on_wait: Callable[[], None] | None) -> None:
+    try:
+        lock.acquire(poll_interval=_POLL)
+    except Timeout:
+        if on_wait is None:
+            raise Locked(
+                f"{path.parent} is being written by {_holder(path)}; wait until it ends, or end it."
+            ) from None
+        on_wait()
+        lock.acquire(timeout=-1, poll_interval=10 * _POLL)
 
 
 def is_locked(path: Path) -> bool:
@@ -309,7 +321,7 @@ def is_locked(path: Path) -> bool:
     if not path.exists():
         return False
     try:
-        with FileLock(path, timeout=5 * _POLL, mode=0o644).acquire(poll_interval=_POLL):
+        with _Lock(path, timeout=5 * _POLL, mode=0o644).acquire(poll_interval=_POLL):
             return False
     except (Timeout, OSError):
         return True

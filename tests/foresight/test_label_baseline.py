@@ -47,6 +47,18 @@ def test_a_loss_that_asks_for_another_constant_has_none_in_closed_form(loss):
     assert label_baseline(torch.randn(6, 3), labels, loss=loss) is None
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_scale_of_a_loss_does_not_decide(scale):
+    labels, weight = torch.tensor([0, 0, 1, 2, 2, 2]), torch.tensor([1.0, 9.0, 1.0])
+
+    def scaled(output, targets, **settings):
+        return scale * F.cross_entropy(output, targets, **settings)
+
+    summed = label_baseline(torch.randn(6, 3), labels, loss=partial(scaled, reduction="sum"))
+    assert summed == pytest.approx(6 * scale * entropy(labels, 3), rel=1e-5)
+    assert label_baseline(torch.randn(6, 3), labels, loss=partial(scaled, weight=weight)) is None
+
+
 def test_where_a_convex_loss_has_no_slope_it_has_its_smallest_value():
     output, labels = torch.randn(6, 3), torch.tensor([0, 0, 1, 2, 2, 2])
     value = label_baseline(output, labels, loss=F.multi_margin_loss)

@@ -14,7 +14,9 @@ _MOST_NUMBERS = 2_000_000
 """Of an output: above it a fit of hundreds of losses costs more than the look-ahead."""
 
 _ITERATIONS = 20
-_AT_REST = 1e-4  # of a gradient: that of a mean cross-entropy is 1 at most
+_AT_REST = 1e-4
+"""Of a gradient over its loss, which may have any scale: rounding leaves some 1e-6."""
+
 _BOTTOMLESS = 1e3
 """A constant whose loss is below zero by this many times the first one's falls as far as it is let, as
 that of a negated cross-entropy does."""
@@ -137,7 +139,7 @@ def label_baseline(output: Tensor, targets: Tensor, *, loss: LossFn) -> float | 
     except Exception:  # a user's own loss may raise anything
         return None
     result = float(value.detach())
-    return result if 0 < result < math.inf and float(pull.norm()) <= _AT_REST else None
+    return result if 0 < result < math.inf and float(pull.norm()) <= _AT_REST * result else None
 
 
 def _alike(batches: Sequence[Batch], *, most: int) -> list[Batch]:

@@ -152,9 +152,8 @@ class Reader:
         trained = [p for p in model.parameters() if p.requires_grad]
         self.weights = [p for p in trained if p.ndim >= 2 and p.numel()] or trained
         self.ran: set[int] = set()
-        self.hooks = (
-            Hooks()
-        )  # while the next step is one that is read: they cost every module's call
+        # only while the next step is one that is read: hooks cost every module's call
+        self.hooks = Hooks()
         self._look_who_runs(1)
         self.result: list[Reading] = []
         self.is_finite = True
